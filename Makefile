@@ -93,11 +93,11 @@ docs: $(TOOLS)  ## write the generated pages of the documentation, and the vecto
 synth: $(TOOLS) node_modules/.package-lock.json web  ## write the CloudFormation of stage prod to cdk.out and check it
 	rm -rf cdk.out
 	cdk synth --quiet --strict --no-staging -c stage=prod -c nag=true -c bytecode=false $(foreach value,$(SYNTH),-c $(value))
-	cfn-lint --config-file stacks/cfnlint.yaml
+	cfn-lint --config-file stepline_cdk/cfnlint.yaml
 
 # Not part of `synth`: 290 MB and more packages than all of this project has, so it is fetched apart, when it is asked for.
 checkov: synth  ## check the same templates by checkov's rules, in an environment of its own
-	uvx checkov==3.3.30 --config-file stacks/checkov.yaml
+	uvx checkov==3.3.30 --config-file stepline_cdk/checkov.yaml
 
 web: $(READY)  ## build the chat page, unless it is built of these sources
 	@python -m stepline.local.page.page_build

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-from stacks.bytecode import find_python, render_missing
-from stacks.choice.read import BadChoiceError
-from stacks.choice.sources import DERIVED, STAGES, read_stage
-from stacks.code import Code, read_packages
-from stacks.deployment import Deployment
-from stacks.page_files import PageFiles, read_page
-from stacks.stage import Stage
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError, SteplineError
+from stepline_cdk.app_root import app_root
+from stepline_cdk.bytecode import find_python, render_missing
+from stepline_cdk.choice.read import BadChoiceError
+from stepline_cdk.choice.sources import DERIVED, STAGES, read_stage
+from stepline_cdk.code import Code, read_packages
+from stepline_cdk.deployment import Deployment
 from stepline_cdk.function_code import make_code
-
-ROOT = Path(__file__).resolve().parent
+from stepline_cdk.page_files import PageFiles, read_page
+from stepline_cdk.stage import Stage
 
 
 def main(app: cdk.App) -> None:
@@ -31,7 +30,7 @@ def main(app: cdk.App) -> None:
     files = _page(app, stage) if stage.page else None
     compiler = None if stage.is_local or not stage.bytecode else find_python(stage.python)
     code = _local_code(app) if stage.is_local else _code(stage, compiler)
-    packages = read_packages(ROOT / "exec_task/requirements.txt")
+    packages = read_packages(app_root() / "exec_task/requirements.txt")
     derived = str(app.node.try_get_context(DERIVED) or "").split(",")
     try:
         deployment = Deployment(app, stage, code=code, packages=packages, files=files, derived=derived)
@@ -41,7 +40,7 @@ def main(app: cdk.App) -> None:
         warning = render_missing(stage.python)
         cdk.Annotations.of(deployment.ingress.scope).add_warning_v2("stepline:bytecode", warning)
     if app.node.try_get_context("nag") == "true":
-        from stacks.review import check  # noqa: PLC0415 - the rules are a developer's, and take a second
+        from stepline_cdk.review import check  # noqa: PLC0415 - the rules are a developer's, and take a second
 
         check(app, stage.python)
     app.synth()
@@ -54,7 +53,7 @@ def _stage(app: cdk.App) -> Stage:
         return read_stage(
             app.node.get_all_context(),
             environ=os.environ,  # noqa: TID251 - choices of a deployment, not settings of a process
-            folder=Path(folder) if folder else ROOT / STAGES,
+            folder=Path(folder) if folder else app_root() / STAGES,
         ).stage
     except BadChoiceError as error:
         sys.exit(f"error: {error.reason}: {error}")
@@ -75,7 +74,7 @@ def _check(bundle: str) -> None:
 def _code(stage: Stage, compiler: Path | None) -> Code:
     """Return the functions' code; end the synthesis if the packages of its bundles cannot be a layer of it."""
     try:
-        return make_code(ROOT, stage, compiler)
+        return make_code(app_root(), stage, compiler)
     except SteplineError as error:
         sys.exit(f"error: {error.reason}: {error}")
 
@@ -84,14 +83,16 @@ def _page(app: cdk.App, stage: Stage) -> PageFiles:
     """Return the chat page, of the folder `page_folder` if it is built elsewhere; end the synthesis if it is not built."""
     folder = app.node.try_get_context("page_folder")
     try:
-        return read_page(ROOT, stage.named_modules, dist=Path(folder) if folder else None)
+        return read_page(app_root(), stage.named_modules, dist=Path(folder) if folder else None)
     except SteplineError as error:
         sys.exit(f"error: {error.reason}: {error}")
 
 
 def _local_code(app: cdk.App) -> Code:
     bundle = app.node.try_get_context("bundle_code")
-    return Code.for_emulator(ROOT, ROOT / ".stepline/code", bundle=Path(bundle) if bundle else None)
+    return Code.for_emulator(
+        app_root(), app_root() / ".stepline/code", bundle=Path(bundle) if bundle else None
+    )
 
 
 if __name__ == "__main__":

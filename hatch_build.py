@@ -15,13 +15,10 @@ APP: Final = (
     "evals",
     "exec_task",
     "lambdas",
-    "layers/deps/requirements.txt",
-    "layers/mcp/requirements.txt",
-    "layers/memory/requirements.txt",
+    "layers/*/requirements.txt",
     "package-lock.json",
     "package.json",
-    "stacks",
-    "stepline_cdk",
+    "start.py",
     "web/dist",  # the chat page, if it was built
     "web/dist-serve",  # the server of doors, likewise
     "web/headers.json",
@@ -37,11 +34,11 @@ class AppHook(BuildHookInterface[Any]):
         """Add them, unless the wheel only points to a checkout."""
         if version != "editable":
             root = Path(self.root)
-            files = [path.relative_to(root).as_posix() for name in APP for path in _files(root / name)]
+            files = [path.relative_to(root).as_posix() for name in APP for path in _files(root, name)]
             build_data["force_include"] |= {f"{root}/{name}": f"stepline/_app/{name}" for name in files}
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the files of a folder without what is made of them, or the one file."""
-    found = path.rglob("*") if path.is_dir() else [path]
+def _files(root: Path, pattern: str) -> list[Path]:
+    """Return the files that match, and those of folders that match, without what is made of them."""
+    found = [path for top in root.glob(pattern) for path in (top.rglob("*") if top.is_dir() else [top])]
     return [one for one in sorted(found) if one.is_file() and not MADE & set(one.parts)]

@@ -31,8 +31,6 @@ import msgspec
 
 from bench.meter import as_found
 from bench.row import MeasureError, Row
-from stacks.bytecode import MAGIC, find_python
-from stacks.code import Code, build_deps
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.bootstrap.loop_app import LoopApp
@@ -45,6 +43,8 @@ from stepline.model.ids import make_lane
 from stepline.model.step import Step
 from stepline.ports.channel import Principal
 from stepline.settings import Settings
+from stepline_cdk.bytecode import MAGIC, find_python
+from stepline_cdk.code import Code, build_deps
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOME: Final = ROOT / ".stepline/bench-cold"

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from bench.row import MeasureError, Row
-from stacks.code import render_bootstrap
 from stepline.local.client.websocket import dial_gateway, encode_request
 from stepline.local.stage.deployed import LocalStage, client
 from stepline.local.stage.issuer.signing import sign_token
 from stepline.local.stage.lifecycle import stage_status, start_stage
 from stepline.model.wire.event import DeltaFrame, ErrorFrame, decode_frame
+from stepline_cdk.code import render_bootstrap
 
 ROUNDS: Final = 5
 GOAL: Final = 1.5

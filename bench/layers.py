@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.budget import BUDGETS
 from bench.row import Row
-from stacks.code import PYTHON_VERSION, build_deps
+from stepline_cdk.code import PYTHON_VERSION, build_deps
 
 LAYERS: Final = Path(__file__).resolve().parents[1] / "layers"
 

@@ -20,13 +20,13 @@ import greenlet
 
 from bench.paced import SECOND_CHARS, stream_for
 from bench.sizes import CALL_S, CORE_MIB
-from stacks.function import SIZES
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.tenancy.accounts import DynamoAccounts
 from stepline.adapters.memory.relay import MemoryRelay, MemoryRelayStream
 from stepline.metrics import AWS_USD, MODEL_USD, NAMESPACE, dimensions
 from stepline.model.tenancy.limits import Limits, ScopeLimits
+from stepline_cdk.function import SIZES
 from tests.contract.fault.billing_front import BillingFront, Touch
 from tests.contract.fault.driver import NOTHING, Scenario
 from tests.contract.fault.metered_simulation import MeteredDriver, StoredSimulation

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from bench.cold import NO_INTERPRETER, Runs, find_interpreter, new_processes
 from bench.row import Row
-from stacks.function import SIZES
 from stepline.delivery.stream_page import WAIT_MOST_S
+from stepline_cdk.function import SIZES
 
 FUNCTIONS: Final = ("authorizer", "socket", "stream", "decide", "act", "close")
 TO_CHOOSE: Final = (256, 512, 1024, 1769)

@@ -13,13 +13,13 @@ from bench.budget import BUDGETS
 from bench.ordinary_turn import ROUNDS, STREAM_S, Call, OrdinaryTurn, measure
 from bench.paced import TOKENS_A_SECOND
 from bench.row import Row
-from stacks.function import SIZES, SNAPSHOTS
 from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.delivery.stream_page import PAUSE_FIRST_S, PAUSE_GROWTH, PAUSE_MOST_S, WAIT_MOST_S
 from stepline.local.client.pace import Pace
 from stepline.local.cloud.former_versions import ROLLBACK_S
 from stepline.model.tenancy.aws_price import UNITS
 from stepline.model.tenancy.price import MODELS, ModelPrice
+from stepline_cdk.function import SIZES, SNAPSHOTS
 
 FUNCTIONS: Final = ("socket", "decide", "act", "close")
 GB: Final = 1e9

@@ -14,8 +14,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from stacks.acknowledgement import ACKNOWLEDGED, OLDER_PYTHON, Acknowledgement
-from stacks.bytecode import PYTHON_VERSION
+from stepline_cdk.acknowledgement import ACKNOWLEDGED, OLDER_PYTHON, Acknowledgement
+from stepline_cdk.bytecode import PYTHON_VERSION
 
 PACK: Final = "AwsSolutions"
 _WILDCARD: Final = "IAM5"

@@ -22,24 +22,23 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from pydantic import PrivateAttr
 
-from stacks.access import MODEL, statements
-from stacks.bytecode import find_python, render_missing
-from stacks.code import Code, read_packages
-from stacks.function import Function
-from stacks.identity import PROJECT_CLAIM, TENANT_CLAIM
-from stacks.page_files import PageFiles, read_page
-from stacks.parts import Parts
-from stacks.stage import Stage
 from stepline import metrics
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError
+from stepline_cdk.access import MODEL, statements
 from stepline_cdk.acknowledge import acknowledge
+from stepline_cdk.app_root import app_root
+from stepline_cdk.bytecode import find_python, render_missing
 from stepline_cdk.choice_props import ChoiceProps
+from stepline_cdk.code import Code, read_packages
+from stepline_cdk.function import Function
 from stepline_cdk.function_code import make_code, read_bundles
+from stepline_cdk.identity import PROJECT_CLAIM, TENANT_CLAIM
+from stepline_cdk.page_files import PageFiles, read_page
+from stepline_cdk.parts import Parts
 from stepline_cdk.shared_grantee import SharedGrantee
+from stepline_cdk.stage import Stage
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-"""The folder with handlers, locks of layers, the task's context and the built page."""
 MOST_AGENTS: Final = 2
 RESOURCES: Final = (156, 272)
 """Resources of an agent with nothing chosen, and with everything. A stack takes 500, and the CDK refuses more.
@@ -219,7 +218,7 @@ class Agent(Construct):
             self._place,
             choices,
             code=code,
-            packages=read_packages(ROOT / "exec_task/requirements.txt"),
+            packages=read_packages(app_root() / "exec_task/requirements.txt"),
             files=_read_page(choices, page) if choices.page else None,
             folder=folder / f"handlers-{choices.name}",
         )
@@ -231,7 +230,7 @@ class Agent(Construct):
             cdk.Annotations.of(self).add_warning_v2(
                 "stepline:bytecode", render_missing(choices.python, flag="")
             )
-        return make_code(ROOT, choices, compiler)
+        return make_code(app_root(), choices, compiler)
 
     def _place(self, part: str) -> Construct:
         self._scopes[part] = Construct(self, part.title())
@@ -374,4 +373,4 @@ def _check(module: str) -> None:
 
 
 def _read_page(choices: Stage, page: bool | Path) -> PageFiles:
-    return read_page(ROOT, choices.named_modules, dist=page if isinstance(page, Path) else None)
+    return read_page(app_root(), choices.named_modules, dist=page if isinstance(page, Path) else None)

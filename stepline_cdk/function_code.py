@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from stacks.code import Code
-from stacks.stage import Stage
 from stepline.bundle.knowledge_index import FOLDER
 from stepline.local.install.package import link_same
 from stepline.local.install.requirement_lock import check_size, find_requirements, lock_requirements
+from stepline_cdk.code import Code
+from stepline_cdk.stage import Stage
 
 OURS: Final = "bundles"
 """The package of bundles that is among the handlers."""

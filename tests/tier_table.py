@@ -122,7 +122,7 @@ STAGE: Mapping[str, Capability] = {
         ),
         ("api/",),
     ),
-    "test_iam.py": Capability((), ("/stacks/access.py",)),
+    "test_iam.py": Capability((), ("/stepline_cdk/access.py",)),
     "test_queued_turn.py": Capability(ALL, ("ingress/enqueue.py", "delivery/stage_queue.py")),
     "test_ingress.py": Capability(
         (
@@ -308,7 +308,7 @@ PAGE = ("/web/",)
 DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 """Sources whose change alone starts no stage."""
 
-APP = ("/stacks/", "/stepline_cdk/", "/app.py", "/cdk.json", "/layers/")
+APP = ("/stepline_cdk/", "/app.py", "/cdk.json", "/layers/")
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
 MODEL_SDK = ("adapters/anthropic/", "adapters/provider/", "ports/model.py", "/requirements.lock")
@@ -337,7 +337,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_calls.py": (*APP, "/lambdas/", "adapters/aws/", "bootstrap/", "loop/", "ingress/"),
     "stacks/test_cost.py": (*APP, "/bench/turn_cost.py", "/README.md"),
     "stacks/test_image.py": (*APP, "/exec_task/"),
-    "stacks/test_layer.py": ("/layers/", "/stacks/code.py"),
+    "stacks/test_layer.py": ("/layers/", "/stepline_cdk/code.py"),
     "stacks/test_memory.py": APP,
     "stacks/test_option_sets.py": (),  # two minutes: a landing that changes the app runs its draw alone
     "stacks/test_page_stack.py": APP,
@@ -457,11 +457,11 @@ PYTHON_SOURCES = (
 TYPED = (LIBRARY, "bundles/", "examples/", "lambdas/", "exec_task/")
 """What is typed without the CDK, which takes three quarters of the time."""
 TYPED_SOURCES = (
-    "/stacks/",
     "/stepline_cdk/",
     "/app.py",
+    "/start.py",
     "/docs/build/",
     "/requirements.lock",
     "/pyproject.toml",
 )
-IAM_SOURCES = ("/stacks/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")
+IAM_SOURCES = ("/stepline_cdk/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from docs.build import DOCS
-from stacks.access import ACCESS, TARGETS, TASKS, UNSCOPED, Right
-from stacks.execution import REPORT_ACTIONS, TAKE_ACTIONS
-from stacks.image import PULL_ACTIONS
+from stepline_cdk.access import ACCESS, TARGETS, TASKS, UNSCOPED, Right
+from stepline_cdk.execution import REPORT_ACTIONS, TAKE_ACTIONS
+from stepline_cdk.image import PULL_ACTIONS
 
 PATH: Final = DOCS / "reference/access.md"
 
 _HEAD = """\
 # Access
 
-Generated from `stacks/access.py` by `make docs`; a test compares the page with it. Another test compares every
+Generated from `stepline_cdk/access.py` by `make docs`; a test compares the page with it. Another test compares every
 statement of every role in the templates of stage `prod` with a list written by hand (`tests/data/roles.txt`).
 
 Each function has its own role, and no role has a managed policy. In addition to this list, a function may write

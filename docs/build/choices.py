@@ -8,17 +8,17 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 
 from docs.build import DOCS
-from stacks.choice.declare import Choice, Choices, Kind, declared
-from stacks.choice.read import choice_name, describe_values, print_choice
-from stacks.choice.sources import PREFIX, STAGE_VARIABLE
-from stacks.stage import GROUPS
+from stepline_cdk.choice.declare import Choice, Choices, Kind, declared
+from stepline_cdk.choice.read import choice_name, describe_values, print_choice
+from stepline_cdk.choice.sources import PREFIX, STAGE_VARIABLE
+from stepline_cdk.stage import GROUPS
 
 PATH: Final = DOCS / "reference/choices.md"
 
 _HEAD: Final = f"""\
 # Choices of a stage
 
-Generated from `stacks/choice`; a test compares them. A choice is written in one of these places, of which the first that names
+Generated from `stepline_cdk/choice`; a test compares them. A choice is written in one of these places, of which the first that names
 it counts:
 
 1. the command line, `-c KEY=VALUE`, or `context` in `cdk.json`,

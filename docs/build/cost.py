@@ -14,9 +14,10 @@ from bench.ordinary_turn import CPU_S, ROUNDS, STREAM_S, measure
 from bench.paced import TOKENS_A_SECOND
 from bench.turn_cost import TURNS, beside, parts, price, price_of_model
 from docs.build import DOCS
-from stacks.choice.operation import LOG_RETENTION_DAYS
-from stacks.code import Code
-from stacks.cost import (
+from stepline.model.tenancy.aws_price import LIST_PRICES_AS_OF, PRICE_REGION, UNITS
+from stepline_cdk.choice.operation import LOG_RETENTION_DAYS
+from stepline_cdk.code import Code
+from stepline_cdk.cost import (
     FREE,
     RUN_S,
     SECRET_CALLS,
@@ -25,11 +26,10 @@ from stacks.cost import (
     price_idle,
     price_run,
 )
-from stacks.deployment import Deployment
-from stacks.image import IMAGES_KEPT
-from stacks.page_files import PageFiles, read_headers
-from stacks.stage import Stage
-from stepline.model.tenancy.aws_price import LIST_PRICES_AS_OF, PRICE_REGION, UNITS
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.image import IMAGES_KEPT
+from stepline_cdk.page_files import PageFiles, read_headers
+from stepline_cdk.stage import Stage
 
 PATH: Final = DOCS / "reference/cost.md"
 

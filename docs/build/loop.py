@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from docs.build import DOCS
-from stacks.definition import ERRORS
 from stepline.loop.graph import (
     CLOSE_FAILED,
     DEFAULT_LAUNCH,
@@ -23,6 +22,7 @@ from stepline.loop.graph import (
     WAIT,
     RetryRule,
 )
+from stepline_cdk.definition import ERRORS
 
 PATH: Final = DOCS / "reference/loop.md"
 

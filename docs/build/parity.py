@@ -523,7 +523,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("satisfaction rate `ok / (ok + not_ok + neutral)`", "unit/api/test_feedback_endpoints.py::test_satisfaction_is_the_share_of_ok_and_never_divides_by_zero", "`GET /v1/feedback`, of users and of machines; `null` without any"),
     ),
     "At home on AWS": (
-        done("any OpenID Connect issuer; a Cognito pool where none is named", "security/test_identity.py::test_a_bad_token_opens_no_websocket", "the pool is in `stacks/identity.py`"),
+        done("any OpenID Connect issuer; a Cognito pool where none is named", "security/test_identity.py::test_a_bad_token_opens_no_websocket", "the pool is in `stepline_cdk/identity.py`"),
         done("tenant, project and user come from the token alone", "unit/ingress/test_receive.py::test_a_ticket_of_another_user_renews_nothing"),
         done("another user's conversation looks like one that does not exist", "unit/delivery/test_resume_client.py::test_a_foreign_conversation_looks_like_one_that_does_not_exist"),
         done("`POST /v1/socket-tickets`", "handlers/test_authorizer.py::test_a_ticket_opens_a_websocket_for_its_holder"),

@@ -10,11 +10,11 @@ from bench.simulate.quota import QUOTAS
 from bench.simulate.report import LIFTED, SIZES, effects_table, needs_table, open_run, rounded, sources
 from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
 from docs.build import DOCS
-from stacks.function import SIZES as FUNCTION_SIZES
 from stepline.delivery.post_pace import MOST_INTERVAL_S
 from stepline.ingress.enqueue import QUEUE_MAX
 from stepline.model.tenancy.aws_price import UNITS
 from stepline.model.tenancy.concurrency import divide
+from stepline_cdk.function import SIZES as FUNCTION_SIZES
 
 PATH: Final = DOCS / "concepts/scale.md"
 MONTH_H: Final = 730

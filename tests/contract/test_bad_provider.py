@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import pytest
 
-from stacks.stage import Stage
 from stepline.adapters.provider.client import ProviderClient
 from stepline.adapters.provider.wire import Retry
 from stepline.bootstrap.choice import provider_of
@@ -22,6 +21,7 @@ from stepline.local.scripted.server import ScriptedServer
 from stepline.loop.close import MESSAGES
 from stepline.ports.model import DEFAULT_ROLE, ModelRequest, Part, RoleChoice
 from stepline.settings import Settings
+from stepline_cdk.stage import Stage
 from tests.support.certificate import write_certificate
 from tests.support.served_conversation import ServedConversation
 

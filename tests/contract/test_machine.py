@@ -6,11 +6,11 @@ import pytest
 from moto.core.config import default_user_config
 from msgspec.structs import replace
 
-from stacks.definition import render_definition
 from stepline.errors import DependencyError, SteplineError
 from stepline.loop.graph import TASKS
 from stepline.model.step import Step
 from stepline.ports.machine import Machine
+from stepline_cdk.definition import render_definition
 
 EXISTS = {"__type": "ExecutionAlreadyExists", "message": "…"}
 ABSENT = {"__type": "ExecutionDoesNotExist", "message": "…"}

@@ -17,10 +17,10 @@ from moto import mock_aws
 import lambdas
 from lambdas import authorizer, decide
 from lambdas.edge import runtime as edge_runtime
-from stacks.function import SIZES
 from stepline import adapters, bootstrap
 from stepline.adapters.aws.client import session
 from stepline.bootstrap.snapshot import WARMED
+from stepline_cdk.function import SIZES
 from tests.support.draw import share
 
 LAMBDA = {

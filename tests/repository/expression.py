@@ -27,7 +27,6 @@ def all_calls() -> Iterator[tuple[str, ast.Call]]:
         "exec_task",
         "bundles",
         "examples",
-        "stacks",
         "stepline_cdk",
         "docs",
         "bench",

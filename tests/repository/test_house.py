@@ -15,7 +15,6 @@ LIBRARY = (
     ROOT / "bundles",
     ROOT / "examples",
     ROOT / "lambdas",
-    ROOT / "stacks",
     ROOT / "stepline_cdk",
     ROOT / "docs/build",
     ROOT / "exec_task",
@@ -201,9 +200,7 @@ def test_a_vague_name_and_an_unfinished_module_are_found(tmp_path):
 
 
 def test_a_docstring_begins_with_a_noun_or_a_verb():
-    assert not riddles(
-        modules(RUNTIME, ROOT / "lambdas", ROOT / "stacks", ROOT / "stepline_cdk", ROOT / "bench")
-    )
+    assert not riddles(modules(RUNTIME, ROOT / "lambdas", ROOT / "stepline_cdk", ROOT / "bench"))
 
 
 def test_a_docstring_that_is_a_riddle_is_found(tmp_path):

@@ -10,7 +10,7 @@ from tests.repository.test_house import ROOT, modules, write_modules
 LAYER = ROOT / "layers/runtime/python"
 USERS = tuple(
     ROOT / folder
-    for folder in ("lambdas", "stacks", "stepline_cdk", "docs", "bench", "exec_task", "bundles", "examples")
+    for folder in ("lambdas", "stepline_cdk", "docs", "bench", "exec_task", "bundles", "examples")
 )
 EXEMPT = {
     "main": "the entry of a module that runs as a program",

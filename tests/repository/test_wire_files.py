@@ -22,9 +22,7 @@ def naming(wire: str) -> set[str]:
     """Return the modules outside its own that import a wire's adapter, or have its name as a text."""
     named = re.compile(rf'"{wire}"|adapters\.{wire}\b|\b{wire}_wire\b')
     own = f"{LIBRARY}/adapters/{wire}/"
-    found = (
-        path for top in (LIBRARY, "stacks", "stepline_cdk", "lambdas") for path in (ROOT / top).rglob("*.py")
-    )
+    found = (path for top in (LIBRARY, "stepline_cdk", "lambdas") for path in (ROOT / top).rglob("*.py"))
     paths = {path.relative_to(ROOT).as_posix() for path in found if named.search(path.read_text("utf-8"))}
     return {path for path in paths if not path.startswith(own)}
 

@@ -8,10 +8,10 @@ import pytest
 cdk = pytest.importorskip("aws_cdk", reason="needs aws-cdk-lib: pip install -e '.[local,test]'")
 from aws_cdk.assertions import Template  # noqa: E402 - only where the CDK is installed
 
-from stacks.deployment import Deployment  # noqa: E402 - as above
-from stacks.page_files import read_page  # noqa: E402 - as above
-from stacks.stage import Stage  # noqa: E402 - as above
 from stepline.settings import TABLE, Settings, print_value, read_packaged  # noqa: E402 - as above
+from stepline_cdk.deployment import Deployment  # noqa: E402 - as above
+from stepline_cdk.page_files import read_page  # noqa: E402 - as above
+from stepline_cdk.stage import Stage  # noqa: E402 - as above
 from tests.stacks.empty_layers import code_of  # noqa: E402 - as above
 from tests.stacks.role import Roles  # noqa: E402 - as above
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from stacks.code import ACTING, Code
-from stacks.stage import Stage
+from stepline_cdk.code import ACTING, Code
+from stepline_cdk.stage import Stage
 
 ROOT: Final = Path(__file__).parents[2]
 

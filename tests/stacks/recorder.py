@@ -6,8 +6,6 @@ import threading
 from contextlib import contextmanager
 
 from bundles.default import WORKFLOW
-from stacks.access import ACCESS, INGRESS, LOOP
-from stacks.state import LANE_INDEX
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -39,6 +37,8 @@ from stepline.model.tenancy.limits import Limits as AccountLimits
 from stepline.model.tenancy.limits import ScopeLimits
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
+from stepline_cdk.access import ACCESS, INGRESS, LOOP
+from stepline_cdk.state import LANE_INDEX
 from tests.support.aws import create_machine, create_table
 from tests.support.conversation import LANE, USER, Conversation, of
 

@@ -2,8 +2,8 @@
 
 import aws_cdk as cdk
 
-from stacks.deployment import Deployment
-from stacks.review import check
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.review import check
 
 from .conftest import CONTEXT, PAGE, ROOT, read_page
 from .empty_layers import code_of

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import aws_cdk as cdk
 
-from stacks.deployment import Deployment
-from stacks.page_files import read_page
-from stacks.stage import Stage
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.page_files import read_page
+from stepline_cdk.stage import Stage
 from tests.stacks.deployed_stage import Documents
 from tests.stacks.empty_layers import code_of
 

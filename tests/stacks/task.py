@@ -67,8 +67,8 @@ def _make(memory_mib: int) -> dict[str, Any]:
     import aws_cdk as cdk
     from aws_cdk.assertions import Template
 
-    from stacks.execution import Execution
-    from stacks.stage import Stage
+    from stepline_cdk.execution import Execution
+    from stepline_cdk.stage import Stage
 
     app = cdk.App(context=json.loads((ROOT / "cdk.json").read_text())["context"])
     stage = Stage(name="prod", exec_mode="fargate", exec_image="programs:1", exec_memory_mib=memory_mib)

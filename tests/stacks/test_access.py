@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stacks.access import ACCESS, TARGETS, UNSCOPED
+from stepline_cdk.access import ACCESS, TARGETS, UNSCOPED
 from tests.stacks.conftest import BILLING
 from tests.stacks.role import listed
 

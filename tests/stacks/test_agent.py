@@ -17,13 +17,13 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 
-from stacks.access import ACCESS, MODEL
-from stacks.names import NAMES
-from stacks.stage import Stage
 from stepline.errors import InputError
 from stepline_cdk import Agent
+from stepline_cdk.access import ACCESS, MODEL
 from stepline_cdk.agent import PROPS, RESOURCES
 from stepline_cdk.choice_props import ChoiceProps
+from stepline_cdk.names import NAMES
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import BILLING, PAGE, ROOT, TOPIC, Synthesis, cdk
 from tests.stacks.empty_layers import code_of
 from tests.stacks.role import listed

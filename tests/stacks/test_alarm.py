@@ -3,10 +3,10 @@ import re
 
 import pytest
 
-from stacks.loop import RECEIVERS
-from stacks.watch import RUNBOOK
 from stepline import metrics
 from stepline.loop.graph import TASKS
+from stepline_cdk.loop import RECEIVERS
+from stepline_cdk.watch import RUNBOOK
 
 from .conftest import ROOT, TOPIC, synthesise
 

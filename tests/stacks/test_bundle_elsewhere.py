@@ -2,8 +2,8 @@
 
 import pytest
 
-from stacks.stage import Stage
 from stepline_cdk.function_code import find_bundle_requirements, read_bundles
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import ROOT
 
 FILES = {

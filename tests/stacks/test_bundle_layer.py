@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 import app
-from stacks.code import ACTING, AUTHORIZER, PYTHON_VERSION, Code, build_deps
-from stacks.deployment import Deployment
-from stacks.stage import Stage
 from stepline.errors import InputError
 from stepline.local.install import requirement_lock
 from stepline.local.install.requirement_lock import (
@@ -20,6 +17,9 @@ from stepline.local.install.requirement_lock import (
     find_requirements,
     lock_requirements,
 )
+from stepline_cdk.code import ACTING, AUTHORIZER, PYTHON_VERSION, Code, build_deps
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import CONTEXT, PAGE, Template, cdk
 from tests.support.local_index import LocalIndex
 

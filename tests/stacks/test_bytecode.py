@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stacks import bytecode
-from stacks.bytecode import MAGIC, compile_folder, copy_sources, find_python, render_missing
-from stacks.code import HANDLERS_AT, LAYER_AT, PYTHON_VERSION, Code
-from stacks.stage import Stage
+from stepline_cdk import bytecode
+from stepline_cdk.bytecode import MAGIC, compile_folder, copy_sources, find_python, render_missing
+from stepline_cdk.code import HANDLERS_AT, LAYER_AT, PYTHON_VERSION, Code
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import synthesise
 
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"

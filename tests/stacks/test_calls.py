@@ -10,8 +10,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stacks.access import ACCESS, INGRESS, LOOP
-from stacks.event_source import PRINCIPAL
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
@@ -33,6 +31,8 @@ from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.model.program.running_log import RunningLog, log_key, read_log_key
 from stepline.ports.tenancy.accounts import STEP
 from stepline.tools.context import Store
+from stepline_cdk.access import ACCESS, INGRESS, LOOP
+from stepline_cdk.event_source import PRINCIPAL
 from tests.stacks.inspected_round import branch_twice, inspect
 from tests.stacks.recorder import Calls, Cloud
 from tests.stacks.served_program import ROW, SCOPE, declare_calls, search_rows, serve_calls

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stacks.choice.declare import declared
-from stacks.choice.read import BadChoiceError, choice_name, describe_values, print_choice
-from stacks.choice.record import RECORD_BYTES, compare, render_record
-from stacks.choice.sources import read_stage
-from stacks.stage import GROUPS, Stage
+from stepline_cdk.choice.declare import declared
+from stepline_cdk.choice.read import BadChoiceError, choice_name, describe_values, print_choice
+from stepline_cdk.choice.record import RECORD_BYTES, compare, render_record
+from stepline_cdk.choice.sources import read_stage
+from stepline_cdk.stage import GROUPS, Stage
 
 from .conftest import ROOT, Synthesis, cdk
 
@@ -354,7 +354,7 @@ def test_a_text_that_would_name_a_parameter_is_recorded_as_its_digest():
     assert record["bundle"] == "bundles.docs"
 
 
-START = ROOT / "stacks/start.py"
+START = ROOT / "start.py"
 BARE = [sys.executable, "-S", "-E"]
 """A Python without the packages of this environment, as that of a fresh shell."""
 
@@ -372,10 +372,8 @@ def test_a_plain_deployment_finds_the_environment_of_the_checkout():
 
 def test_a_plain_deployment_without_an_environment_says_what_makes_it(tmp_path):
     (tmp_path / "stacks").mkdir()
-    (tmp_path / "stacks/start.py").write_bytes(START.read_bytes())
-    done = subprocess.run(
-        [*BARE, "stacks/start.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    (tmp_path / "start.py").write_bytes(START.read_bytes())
+    done = subprocess.run([*BARE, "start.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: environment_missing: ")
     assert done.stderr.endswith("`make synth` makes it\n")
@@ -383,7 +381,7 @@ def test_a_plain_deployment_without_an_environment_says_what_makes_it(tmp_path):
 
 def test_the_cdk_asks_before_it_gives_more_rights():
     settings = json.loads((ROOT / "cdk.json").read_text())
-    assert settings["app"] == "python3 stacks/start.py"
+    assert settings["app"] == "python3 start.py"
     assert "requireApproval" not in settings
 
 

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from docs.build.cost import DEPLOYMENTS, synthesise
-from stacks.cost import FREE, HOURS, price_idle, price_run
 from stepline.model.tenancy.aws_price import UNITS
+from stepline_cdk.cost import FREE, HOURS, price_idle, price_run
 
 from .conftest import RETIREMENT, ROOT
 

@@ -9,7 +9,6 @@ import pytest
 
 from lambdas import act, close, decide, socket
 from lambdas.edge import runtime as edge_runtime
-from stacks.descriptor import read_descriptors
 from stepline import BaseWorkflow, Settings, in_memory
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.secret import StoredSecrets
@@ -23,6 +22,7 @@ from stepline.model.ids import make_lane
 from stepline.ports.descriptor import name_stage_secret
 from stepline.settings import TABLE, env
 from stepline.tools.mcp.server_row import McpServer, resolve_server
+from stepline_cdk.descriptor import read_descriptors
 from tests.handlers.conftest import LambdaRuntime, recorded
 from tests.support.aws import moto
 from tests.support.generation import answered, called

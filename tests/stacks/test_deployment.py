@@ -5,10 +5,10 @@ import json
 import pytest
 from aws_cdk.assertions import Annotations, Match, Template
 
-from stacks.code import Code
-from stacks.deployment import Deployment
-from stacks.stage import Stage
-from stacks.state import State
+from stepline_cdk.code import Code
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.stage import Stage
+from stepline_cdk.state import State
 
 from .conftest import CONTEXT, ROOT, Synthesis, cdk
 

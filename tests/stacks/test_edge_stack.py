@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from stacks.page_files import fill_headers, read_headers
 from stepline.errors import InputError
+from stepline_cdk.page_files import fill_headers, read_headers
 
 from .conftest import PAGE, ROOT, read_page, synthesise
 from .edge_function import run_function

@@ -10,15 +10,6 @@ import pytest
 import lambdas.api
 import lambdas.authorizer
 from lambdas.edge import runtime as edge_runtime
-from stacks.environment import (
-    ALLOWED,
-    EVENTS,
-    MAX_BYTES,
-    PACKAGED_BYTES,
-    READS,
-    check_environment,
-    function_environment,
-)
 from stepline.adapters.memory.clock import MemoryMeter
 from stepline.bootstrap import choice, model_choice, program_backend
 from stepline.bootstrap.app import App
@@ -32,6 +23,15 @@ from stepline.errors import InputError
 from stepline.model.tenancy.limits import Limits
 from stepline.ports.model import RoleChoice
 from stepline.settings import TABLE, BundleChoice, Settings, env, read_packaged
+from stepline_cdk.environment import (
+    ALLOWED,
+    EVENTS,
+    MAX_BYTES,
+    PACKAGED_BYTES,
+    READS,
+    check_environment,
+    function_environment,
+)
 from tests.support.aws import moto
 
 from .conftest import ROOT, deployed_settings, synthesise

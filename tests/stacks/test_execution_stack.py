@@ -4,11 +4,6 @@ import pytest
 from aws_cdk.assertions import Template
 from botocore.stub import Stubber
 
-from stacks.choice.operation import LOG_RETENTION_DAYS
-from stacks.choice.programs import MEMORY_MIB
-from stacks.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
-from stacks.execution import Execution
-from stacks.stage import Stage
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.model.program.handover import (
@@ -20,6 +15,11 @@ from stepline.model.program.handover import (
     secret_name,
 )
 from stepline.model.program.image import KEEPER_COMMAND, STRATEGY_VARIABLE
+from stepline_cdk.choice.operation import LOG_RETENTION_DAYS
+from stepline_cdk.choice.programs import MEMORY_MIB
+from stepline_cdk.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
+from stepline_cdk.execution import Execution
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import CONTEXT, cdk
 from tests.support.aws import moto
 from tests.support.log_builder import LANE

@@ -7,11 +7,11 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from stacks.code import RUNTIME, Code
-from stacks.deployment import Deployment
-from stacks.function import SIZES, SNAPSHOTS
-from stacks.stage import Stage
 from stepline.settings import TABLE
+from stepline_cdk.code import RUNTIME, Code
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.function import SIZES, SNAPSHOTS
+from stepline_cdk.stage import Stage
 
 from .conftest import CONTEXT, PAGE, ROOT
 

@@ -10,11 +10,11 @@ import pytest
 from aws_cdk.assertions import Template
 from moto import mock_aws
 
-from stacks import image_start
-from stacks.execution import Execution
-from stacks.image import BASE, DOCKERFILE, render_buildspec
-from stacks.stage import Stage
 from stepline.local.stage.program_image import SOURCES
+from stepline_cdk import image_start
+from stepline_cdk.execution import Execution
+from stepline_cdk.image import BASE, DOCKERFILE, render_buildspec
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import CONTEXT, cdk
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from stacks.ingress import HTTP_METHODS, HTTP_PATHS, SEARCH_ROUTES, STREAM_ROUTES
 from stepline.api.doors import durable_stream
 from stepline.api.memory_search import ENDPOINTS
+from stepline_cdk.ingress import HTTP_METHODS, HTTP_PATHS, SEARCH_ROUTES, STREAM_ROUTES
 
 SEARCHES = {f"{method.value} {path}" for method, path in SEARCH_ROUTES}
 PAGE_ORIGIN = "https://<Distribution.DomainName>"

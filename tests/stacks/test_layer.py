@@ -11,8 +11,8 @@ import pytest
 
 from bench import layers
 from bench.budget import BUDGETS, off_budget
-from stacks.bytecode import MAGIC
-from stacks.code import PYTHON_VERSION, RUNTIME, build_deps, render_bootstrap
+from stepline_cdk.bytecode import MAGIC
+from stepline_cdk.code import PYTHON_VERSION, RUNTIME, build_deps, render_bootstrap
 
 LAYERS = Path(__file__).parents[2] / "layers"
 AARCH64 = 183

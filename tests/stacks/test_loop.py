@@ -3,12 +3,12 @@ import json
 import pytest
 from aws_cdk.assertions import Match
 
-from stacks.access import ACCESS
-from stacks.definition import render_definition
-from stacks.function import SIZES
-from stacks.loop import ENDED_BADLY
 from stepline.loop import graph
 from stepline.loop.sweep import SWEEP_S
+from stepline_cdk.access import ACCESS
+from stepline_cdk.definition import render_definition
+from stepline_cdk.function import SIZES
+from stepline_cdk.loop import ENDED_BADLY
 
 
 def definition(synthesis):

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 import aws_cdk as cdk
 import pytest
 
-from stacks.access import bedrock_arns, converse_arns
-from stacks.stage import Stage
 from stepline.ports.model import ModelServer, RoleChoice
+from stepline_cdk.access import bedrock_arns, converse_arns
+from stepline_cdk.stage import Stage
 
 HERE, US = "eu-central-1", "111122223333"
 FORMS = {

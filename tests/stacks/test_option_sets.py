@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks.stage import Stage
+from stepline_cdk.stage import Stage
 
 from .conftest import BILLING, ROOT, TOPIC
 from .reviewed_stage import reviewed
@@ -214,7 +214,7 @@ def test_a_stage_passes_cfn_lint(written, name):
     command = [
         str(Path(sys.executable).parent / "cfn-lint"),
         "--config-file",
-        str(ROOT / "stacks/cfnlint.yaml"),
+        str(ROOT / "stepline_cdk/cfnlint.yaml"),
     ]
     done = subprocess.run(
         [*command, "--template", *map(str, folder.glob("*.template.json"))],
@@ -246,7 +246,7 @@ def test_no_template_has_a_finding_of_checkov(written, tmp_path):
             shutil.copy(path, tmp_path / "cdk.out" / f"{number}-{path.name}")
     command = [str(Path(sys.executable).parent / "uvx"), f"checkov=={CHECKOV}"]
     done = subprocess.run(
-        [*command, "--config-file", str(ROOT / "stacks/checkov.yaml")],
+        [*command, "--config-file", str(ROOT / "stepline_cdk/checkov.yaml")],
         capture_output=True,
         text=True,
         check=False,

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from stacks.identity import given_trust
-from stacks.ingress import make_page_config
-from stacks.stage import Stage
+from stepline_cdk.identity import given_trust
+from stepline_cdk.ingress import make_page_config
+from stepline_cdk.stage import Stage
 
 from .conftest import with_defaults
 

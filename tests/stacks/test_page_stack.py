@@ -11,8 +11,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from stacks import page_upload
-from stacks.page_files import read_headers
+from stepline_cdk import page_upload
+from stepline_cdk.page_files import read_headers
 
 from .conftest import ROOT
 from .test_page_config import page_config

@@ -2,8 +2,8 @@
 
 import re
 
-from stacks.names import NAMES
-from stacks.stage import Stage
+from stepline_cdk.names import NAMES
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import ROOT
 
 SPELLED = re.compile(r"(?<!python/)stepline[-/]\{")

@@ -4,9 +4,9 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 
-from stacks.acknowledgement import ACKNOWLEDGED
-from stacks.review import place_of
-from stacks.stage import Stage
+from stepline_cdk.acknowledgement import ACKNOWLEDGED
+from stepline_cdk.review import place_of
+from stepline_cdk.stage import Stage
 
 from .conftest import BILLING
 from .reviewed_stage import reviewed

@@ -8,8 +8,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
 from moto.events.models import EventPattern
 
-from stacks.scan import SERVICE, add_scan
-from stacks.stage import Stage
+from stepline_cdk.scan import SERVICE, add_scan
+from stepline_cdk.stage import Stage
 
 from .conftest import ROOT
 

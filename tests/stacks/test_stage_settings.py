@@ -4,13 +4,13 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Annotations, Match
 
-from stacks.choice.read import BadChoiceError
-from stacks.choice.sources import read_stage
-from stacks.ingress import warn_unknown
-from stacks.stage import LOCAL_TURNS, Stage
 from stepline.model.tenancy.limits import Limits
 from stepline.ports.model import RoleChoice
 from stepline.settings import BundleChoice, Settings, env
+from stepline_cdk.choice.read import BadChoiceError
+from stepline_cdk.choice.sources import read_stage
+from stepline_cdk.ingress import warn_unknown
+from stepline_cdk.stage import LOCAL_TURNS, Stage
 
 
 def read(**context):

@@ -3,10 +3,10 @@
 import aws_cdk as cdk
 import pytest
 
-from stacks.access import TRACING
-from stacks.code import PYTHON_VERSION, Code, build_deps
-from stacks.deployment import Deployment
-from stacks.stage import Stage
+from stepline_cdk.access import TRACING
+from stepline_cdk.code import PYTHON_VERSION, Code, build_deps
+from stepline_cdk.deployment import Deployment
+from stepline_cdk.stage import Stage
 from tests.stacks.conftest import CONTEXT, PAGE, ROOT, Template, read_page
 
 LAYERS_MAX = 5

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from stacks.loop import RECEIVERS
-from stacks.watch import RUNBOOK
+from stepline_cdk.loop import RECEIVERS
+from stepline_cdk.watch import RUNBOOK
 
 from .conftest import ROOT
 

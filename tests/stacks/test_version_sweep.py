@@ -8,7 +8,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from stacks import version_sweep
+from stepline_cdk import version_sweep
 
 NAME = "stepline-dev-decide"
 A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from stacks.shift import ROLLBACK
-from stacks.stage import Stage
-from stacks.version_sweep import KEPT
 from stepline.local.cloud.former_versions import ROLLBACK_S
+from stepline_cdk.shift import ROLLBACK
+from stepline_cdk.stage import Stage
+from stepline_cdk.version_sweep import KEPT
 
 from .conftest import RETIREMENT, synthesise
 

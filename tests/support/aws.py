@@ -114,7 +114,7 @@ class Aws:
 
 
 def create_table(name: str) -> None:
-    """Create the table as stacks/state.py does, as far as moto distinguishes it."""
+    """Create the table as stepline_cdk/state.py does, as far as moto distinguishes it."""
 
     def index(name: str, partition: str, sort: str, projection: dict[str, Any]) -> dict[str, Any]:
         keys = [

@@ -14,7 +14,7 @@ from tests.unit.docs.source import DOCS, LIBRARY, ROOT, files, name, nodes, page
 AGENTS_LINES_MAX = 120
 
 TESTS = ROOT / "tests"
-CODE = ("layers/runtime", "lambdas", "stacks", "stepline_cdk", "docs/build", "bench")
+CODE = ("layers/runtime", "lambdas", "stepline_cdk", "docs/build", "bench")
 
 # Put together here, so that this file does not hold them.
 PLACES = ("/" + "home/", "/" + "root/")
@@ -103,7 +103,9 @@ MADE = {"bench/results.json", "bench/load.json"}
 def test_every_file_a_page_names_exists():
     broken = []
     for page in pages():
-        for named in re.findall(r"`((?:stepline|tests|lambdas|stacks|bench|docs)/[\w/]+\.\w+)`", text(page)):
+        for named in re.findall(
+            r"`((?:stepline|tests|lambdas|stepline_cdk|bench|docs)/[\w/]+\.\w+)`", text(page)
+        ):
             if named in MADE:
                 continue
             found = ROOT / named if not named.startswith("stepline/") else LIBRARY.parent / named
@@ -133,7 +135,9 @@ def test_every_make_target_that_a_page_names_exists():
 
 def test_every_choice_of_a_deployment_is_explained():
     (stage,) = [
-        n for _, n in nodes([ROOT / "stacks/stage.py"]) if isinstance(n, ast.ClassDef) and n.name == "Stage"
+        n
+        for _, n in nodes([ROOT / "stepline_cdk/stage.py"])
+        if isinstance(n, ast.ClassDef) and n.name == "Stage"
     ]
     choices = {node.target.id for node in stage.body if isinstance(node, ast.AnnAssign)} - {"name"}
     page = text(DOCS / "how-to/deploy.md")

@@ -98,7 +98,7 @@ def test_every_nightly_row_is_drawn_by_one_share():
 def test_a_changed_source_adds_all_of_a_row():
     tests = [f"tests/stacks/test_alarm.py::test_{i}" for i in range(100)]
     assert select(tests) == set()
-    assert select(tests, changed=["stacks/alarm.py"]) == set(tests)
+    assert select(tests, changed=["stepline_cdk/alarm.py"]) == set(tests)
 
 
 def test_without_a_file_the_changes_are_those_of_the_work_tree(monkeypatch):
@@ -115,7 +115,7 @@ def test_the_app_is_typed_where_it_changed_and_by_one_share():
     assert [drawn_by for drawn_by in HASHES if not tiers.types(drawn_by=drawn_by, changed=changed)] == HASHES[
         :1
     ]
-    assert tiers.types(drawn_by=HASHES[1], changed=["stacks/alarm.py"]) == []
+    assert tiers.types(drawn_by=HASHES[1], changed=["stepline_cdk/alarm.py"]) == []
 
 
 def test_four_landings_run_every_unit_test_on_the_second_python():
@@ -160,7 +160,7 @@ def test_added_tests_end_at_a_bound(monkeypatch):
 
 def test_a_changed_lock_runs_the_newest_python_and_a_changed_role_the_roles():
     without = set(pieces(drawn_by=HASHES[0], changed=()))
-    added = set(pieces(drawn_by=HASHES[0], changed=["requirements.lock", "stacks/access.py"]))
+    added = set(pieces(drawn_by=HASHES[0], changed=["requirements.lock", "stepline_cdk/access.py"]))
     assert added == without | {"python", "iam"}
 
 
@@ -169,7 +169,7 @@ def test_a_changed_lock_runs_the_newest_python_and_a_changed_role_the_roles():
     [
         (["docs/concepts/log.md", "README.md"], False),
         (["web/src/thread/places.ts"], False),
-        (["docs/build/cost.py", "stacks/cost.py"], True),
+        (["docs/build/cost.py", "stepline_cdk/cost.py"], True),
         ([], True),
     ],
 )

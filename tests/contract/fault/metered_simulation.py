@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from lambdas.edge.runtime import Invocation as Edge
-from stacks.definition import render_definition
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.log import DynamoLog
@@ -35,6 +34,7 @@ from stepline.model.batch import EMPTY, Batch
 from stepline.model.step import Step
 from stepline.ports.model import ModelRequest
 from stepline.settings import Settings
+from stepline_cdk.definition import render_definition
 
 from .billing_front import BillingFront, observing
 from .boundary import Reach

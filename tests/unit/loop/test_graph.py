@@ -3,10 +3,10 @@ import json
 import pytest
 
 from docs.build.loop import EXAMPLE_STEP, render_mermaid
-from stacks.definition import ERRORS, render_definition
 from stepline import errors
 from stepline.loop import graph
 from stepline.model.step import Step
+from stepline_cdk.definition import ERRORS, render_definition
 
 FUNCTIONS = {
     task.function: f"arn:aws:lambda:eu-west-1:1:function:{task.function}:live" for task in graph.TASKS

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from stacks.definition import render_definition
 from stepline.errors import (
     DependencyError,
     Fenced,
@@ -15,6 +14,7 @@ from stepline.errors import (
 from stepline.loop.graph import STATES, TASKS, UNKNOWN_ERROR
 from stepline.loop.turn import Patience, catcher, caught, following, turn
 from stepline.model.step import Step
+from stepline_cdk.definition import render_definition
 
 STEP = Step(tenant="acme", project="docs", conversation="c1", turn="turn_1", epoch=3)
 MACHINE = render_definition({task.function: f"arn:{task.function}" for task in TASKS}, remote=True)["States"]

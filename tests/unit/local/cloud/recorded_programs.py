@@ -9,11 +9,11 @@ from pathlib import Path
 import boto3
 import pytest
 
-from stacks.choice.__main__ import answer
 from stepline.errors import SteplineError
 from stepline.local.cloud.deploy import Order
 from stepline.local.cloud.program.child import Done
 from stepline.local.cloud.readiness import BOOTSTRAP_PARAMETER
+from stepline_cdk.choice.__main__ import answer
 
 ACCOUNT_ID = "123456789012"
 REGION = "eu-central-1"

@@ -21,17 +21,14 @@ APP = (
     "lambdas",
     "package-lock.json",
     "package.json",
-    "stacks",
-    "stepline_cdk",
+    "start.py",
 )
 BUILDS = (ROOT / "web/dist", ROOT / "web/dist-serve")
 """The chat page and the server of doors, which a wheel contains if they were built."""
 HIDDEN = (
     ".dockerignore",
-    "layers/deps/requirements.txt",
-    "layers/memory/requirements.txt",
-    "layers/mcp/requirements.txt",
     "web/headers.json",
+    *(name(path) for path in ROOT.glob("layers/*/requirements.txt")),
 )
 
 
@@ -105,7 +102,8 @@ def test_a_wheel_carries_the_library_and_the_whole_app(wheel):
         "stepline/" + path.relative_to(LIBRARY).as_posix() for path in files() if LIBRARY in path.parents
     }
     built = {f"stepline/_app/{name(path)}" for root in BUILDS for path in root.rglob("*") if path.is_file()}
-    assert found == library | carried("stepline/_app/") | built
+    construct = {name(path) for path in files() if name(path).startswith("stepline_cdk/")}
+    assert found == library | construct | carried("stepline/_app/") | built
 
 
 def test_the_library_alone_says_what_its_command_line_takes(tmp_path, wheel):

@@ -1,6 +1,6 @@
 """A turn: Decide and Act alternate, and Close ends it, as the graph defines.
 
-Step Functions runs it from `stacks.definition`, your own process from `stepline.bundle.react`, the fault harness
+Step Functions runs it from `stepline_cdk.definition`, your own process from `stepline.bundle.react`, the fault harness
 from `tests/contract/fault`. This module neither waits nor runs anything; the driver does both:
 
     course = turn(step, jitter=jitter)

@@ -1,7 +1,7 @@
 """The versions of functions that served before a deployment: recorded as alias `previous`, to which `stepline rollback` returns.
 
 The alias is part of the function, so that any machine finds it, and AWS deletes no version that an alias names. A day after
-the release the stack itself deletes alias and version (stacks/version_sweep.py). Source: docs/how-to/deploy.md#roll-back.
+the release the stack itself deletes alias and version (stepline_cdk/version_sweep.py). Source: docs/how-to/deploy.md#roll-back.
 """
 
 from __future__ import annotations

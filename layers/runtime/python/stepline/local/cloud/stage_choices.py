@@ -83,7 +83,7 @@ def ask_app(
         "folder": str(project / STAGES),
         "record": record,
     }
-    done = run([PYTHON, "-m", "stacks.choice", json.dumps(question)], install_environment(), catch=True)
+    done = run([PYTHON, "-m", "stepline_cdk.choice", json.dumps(question)], install_environment(), catch=True)
     if done.code != 0:
         raise DependencyError(f"the choices of the stage cannot be read:\n{done.text}", code="cloud_deploy")
     answer: dict[str, Any] = json.loads(done.text)

@@ -18,7 +18,7 @@ from stepline.local.command.argument import json_option
 from stepline.local.terminal.output import print_result
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_RESERVED: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stacks", "stepline_cdk")
+_RESERVED: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stepline_cdk")
 _PLACEHOLDER: Final = "NAME"
 _SUFFIX: Final = ".txt"
 """The templates' own suffix: without it, a linter would check them as modules of this library."""

@@ -38,7 +38,6 @@ FORBIDDEN: Final = (
     *("stepline.adapters", "stepline.bootstrap", "stepline.local", "stepline.settings", "stepline.testing"),
     *(
         "lambdas",
-        "stacks",
         "stepline_cdk",
         "exec_task",
         "anthropic",

@@ -37,7 +37,6 @@ INPUTS: Final = (
     "app.py",
     "cdk.json",
     "package-lock.json",
-    "stacks",
     "stepline_cdk",
     "lambdas",
     "bundles",

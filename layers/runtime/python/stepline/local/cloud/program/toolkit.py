@@ -16,7 +16,7 @@ _QUIET: Final = ("--no-notices", "--no-version-reporting")
 # The library may not import the app's modules, so they run in their own process.
 _COST: Final = """
 import json, pathlib, sys
-from stacks.cost import price_idle
+from stepline_cdk.cost import price_idle
 files = pathlib.Path(sys.argv[1]).glob("*.template.json")
 lines = price_idle({path.name: json.loads(path.read_bytes()) for path in files})
 for line in lines:

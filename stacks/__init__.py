@@ -1,1 +1,0 @@
-"""The CDK app: one module per stack or construct."""

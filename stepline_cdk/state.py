@@ -1,0 +1,192 @@
+"""The state that outlives a deployment: the table with all logs, the bucket with their bodies, the users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3vectors as s3vectors
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from stepline_cdk.choice.record import record_name, render_record
+from stepline_cdk.former_export import keep_export
+from stepline_cdk.identity import UserPool, given_origins, given_trust
+from stepline_cdk.stage import Stage
+
+USER_INDEX = "GSI1"
+FEEDBACK_INDEX = "GSI2"
+LANE_INDEX = "GSI3"
+_STRING = dynamodb.AttributeType.STRING
+KEPT_DAYS = 35
+"""Days that the bucket keeps deleted and replaced versions: as long as the table can be restored to a time before."""
+
+
+class State:
+    """One table, one bucket, and users unless an external issuer has them.
+
+    With `table_name` the functions use that table. The part's own table stays unchanged, so that you can switch back.
+
+    Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
+    without one. `issuer_origins` are those that a page calls to sign a user in.
+    """
+
+    def __init__(
+        self, scope: Construct, stage: Stage, *, page_origin: str = "", derived: Collection[str] = ()
+    ) -> None:
+        """Add them to a scope, for the chat page at `page_origin` and allowed origins; `derived` choices are not recorded."""
+        self.scope = scope
+        own = dynamodb.TableV2(
+            scope,
+            "Table",
+            partition_key=dynamodb.Attribute(name="pk", type=_STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=_STRING),
+            billing=dynamodb.Billing.on_demand(),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            time_to_live_attribute="expires_at",
+            deletion_protection=stage.keep_data,
+            removal_policy=stage.removal_policy,
+            global_secondary_indexes=[
+                _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
+                _index(FEEDBACK_INDEX, "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
+                _index(
+                    LANE_INDEX,
+                    "lane_shard",
+                    dynamodb.Attribute(name="lane_since", type=_STRING),
+                    included=["lane_open"],
+                ),
+            ],
+        )
+        self.table = _restored(scope, stage, own) if stage.table_name else own
+        self.bucket = s3.Bucket(
+            scope,
+            "Artifacts",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            # The emulator speaks plain HTTP on loopback, which this policy would refuse.
+            enforce_ssl=not stage.is_local,
+            removal_policy=stage.removal_policy,
+            # The emulator never expires logs.
+            versioned=not stage.is_local,
+            lifecycle_rules=_expiries(),
+            cors=_browser_rules(stage.origins(page_origin)),
+        )
+        _announce_objects(self.bucket)
+        self.memory_arn = _memory_bucket(scope, stage) if stage.memory == "s3_vectors" else ""
+        if stage.has_own_stacks:  # an agent's choices are in its app
+            _record_choices(scope, stage, derived)
+        cdk.CfnOutput(scope, "TableName", value=self.table.table_name)
+        cdk.CfnOutput(scope, "BucketName", value=self.bucket.bucket_name)
+        if stage.oidc_issuer or stage.is_local:
+            self.trust = given_trust(stage)
+            self.issuer_origins = given_origins(stage)
+        else:
+            users = UserPool(scope, stage, page_origin)
+            self.trust = users.trust(stage)
+            self.issuer_origins = users.origins
+            cdk.CfnOutput(scope, "UserPoolId", value=users.pool.user_pool_id)
+            cdk.CfnOutput(scope, "UserPoolClientId", value=users.client.user_pool_client_id)
+
+
+def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
+    """Let browsers of the allowed origins post files to the slots, and get files by links, as the stage signed them."""
+    if not origins:
+        return None
+    return [
+        s3.CorsRule(
+            allowed_methods=[s3.HttpMethods.POST, s3.HttpMethods.GET],
+            allowed_origins=list(origins),
+            allowed_headers=["*"],
+            max_age=600,
+        )
+    ]
+
+
+def _restored(scope: Construct, stage: Stage, own: dynamodb.TableV2) -> dynamodb.ITableV2:
+    """Return the restored table, and keep what other stacks import of the part's own.
+
+    They let go of it later in the same deployment, and CloudFormation deletes no export before. Source: CDK, Stack.exportValue.
+    """
+    keep_export(scope, stage, own.table_arn, own.table_name)
+    return dynamodb.TableV2.from_table_attributes(
+        scope,
+        "Restored",
+        table_name=stage.table_name,
+        global_indexes=[USER_INDEX, FEEDBACK_INDEX, LANE_INDEX],
+    )
+
+
+def _expiries() -> list[s3.LifecycleRule]:
+    """Return the rules that expire objects. Where several rules match a version, the earliest one applies."""
+    day, month, year = (cdk.Duration.days(days) for days in (1, 30, 365))
+    return [
+        s3.LifecycleRule(abort_incomplete_multipart_upload_after=day),
+        # The eraser deletes objects with all versions, without waiting for this rule.
+        s3.LifecycleRule(
+            expired_object_delete_marker=True,
+            noncurrent_version_expiration=cdk.Duration.days(KEPT_DAYS),
+        ),
+        s3.LifecycleRule(prefix="quarantine/", expiration=day, noncurrent_version_expiration=day),
+        # Request and result of a run are used while its turn is open; the log has the rest.
+        s3.LifecycleRule(prefix="exec/", expiration=month, noncurrent_version_expiration=day),
+        # A newer segment replaces an older one, and the log can replace the newest.
+        s3.LifecycleRule(prefix="seg/", expiration=month, noncurrent_version_expiration=day),
+        # Segments of memory remain after newer ones replace them; the logs can replace all of them.
+        s3.LifecycleRule(prefix="mem/", expiration=year, noncurrent_version_expiration=day),
+    ]
+
+
+def _record_choices(scope: Construct, stage: Stage, derived: Collection[str]) -> None:
+    """Add the parameter with the given choices, which `stepline deploy` compares the next ones with."""
+    ssm.StringParameter(
+        scope,
+        "Choices",
+        parameter_name=record_name(stage.name),
+        string_value=render_record(stage, derived=derived),
+        tier=ssm.ParameterTier.STANDARD,
+        description="The choices that this stage was deployed with; the next deployment is compared with them.",
+    )
+
+
+def _memory_bucket(scope: Construct, stage: Stage) -> str:
+    """Add the vector bucket of memory and its output, and return its ARN; the functions make its indexes."""
+    made = s3vectors.CfnVectorBucket(
+        scope,
+        "Memory",
+        encryption_configuration=s3vectors.CfnVectorBucket.EncryptionConfigurationProperty(sse_type="AES256"),
+    )
+    made.apply_removal_policy(stage.removal_policy)
+    cdk.CfnOutput(scope, "MemoryBucketArn", value=made.attr_vector_bucket_arn)
+    return made.attr_vector_bucket_arn
+
+
+def _announce_objects(bucket: s3.Bucket) -> None:
+    """Let the bucket send events of its objects to the account's event bus.
+
+    By the resource's own property: the construct's would add a function that may change any bucket.
+    """
+    made = bucket.node.default_child
+    assert isinstance(made, s3.CfnBucket)
+    made.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+        event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+    )
+
+
+def _index(
+    name: str,
+    partition: str,
+    sort: dynamodb.Attribute,
+    included: list[str] | None = None,
+) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    return dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=name,
+        partition_key=dynamodb.Attribute(name=partition, type=_STRING),
+        sort_key=sort,
+        projection_type=dynamodb.ProjectionType.INCLUDE if included else dynamodb.ProjectionType.ALL,
+        non_key_attributes=included,
+    )
