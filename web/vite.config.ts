@@ -19,7 +19,13 @@ const lexerAlone = {
 export default defineConfig({
   plugins: [preact({ devToolsEnabled: false }), lexerAlone],
   // Inline nothing, whatever its size: the page's policy allows no inline script or style, and no data: address.
-  build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false }, sourcemap: false },
+  build: {
+    target: "es2023",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    sourcemap: false,
+    license: { fileName: "assets/licenses.md" },
+  },
   test: {
     include: ["tests/**/*.test.{ts,tsx}"],
     setupFiles: ["tests/setup.ts"],

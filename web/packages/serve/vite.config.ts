@@ -8,6 +8,7 @@ export default defineConfig({
     outDir: "dist-serve",
     target: "node22",
     minify: true,
+    license: { fileName: "licenses.md" },
     rollupOptions: { output: { entryFileNames: "serve.mjs", chunkFileNames: "[name].mjs" } },
   },
   ssr: { noExternal: true },
