@@ -116,6 +116,9 @@ exec-env: $(READY)  ## install the packages of the agent's programs, and build t
 image: $(READY)  ## build the image of the agent's programs
 	@python -m stepline.local.stage.program_environment image
 
+dist: $(READY)  ## build the wheel, the sdist and the npm packages into dist, with their checksums
+	@.ci/dist
+
 up: $(READY)  ## start the emulator and deploy the app on it
 	@stepline up $(if $(MODEL),--model $(MODEL)) </dev/null
 
@@ -125,7 +128,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
 	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
-	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python layers/authorizer/python bench/results.json bench/load.json
+	rm -rf .stepline cdk.out node_modules web/node_modules web/dist dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python layers/authorizer/python bench/results.json bench/load.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(TOOLS)  ## resolve the dependencies anew
@@ -170,5 +173,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak mutants check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
+.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak mutants check e2e iam matrix bench load docs synth checkov exec-env image dist up down clean lock
 .DEFAULT_GOAL := help

@@ -419,6 +419,8 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
         "/requirements.lock",
         "/pyproject.toml",
     ),
+    "unit/local/install/test_dist.py": (*WHEEL_SOURCES, "/.ci/dist", "/web/package-lock.json"),
+    "unit/local/install/test_wheel.py[dist]": (*WHEEL_SOURCES, "/.ci/dist"),
     "unit/local/install/test_wheel.py::test_a_wheel_carries_the_library_and_the_whole_app[sdist]": WHEEL_SOURCES,
     "unit/local/install/test_wheel.py::test_the_library_alone_says_what_its_command_line_takes[sdist]": WHEEL_SOURCES,
     "unit/local/install/test_wheel.py::test_an_installed_command_line_keeps_everything_in_the_users_folder": WHEEL_SOURCES,

@@ -1,4 +1,7 @@
-/** Packs a package of this workspace, and installs it in a fresh project with only its peers. */
+/**
+ * Packs a package of this workspace, and installs it in a fresh project with only its peers. With STEPLINE_DIST it takes the one
+ * that `make dist` put into this folder.
+ */
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -7,15 +10,21 @@ import { join } from "node:path";
 
 const WEB = join(import.meta.dirname, "../..");
 
+/** Return the file of a package in a folder of them. */
+function find(folder: string, name: string): string {
+  const [found] = readdirSync(folder).filter((file) => file.startsWith(`${name.slice(1).replace("/", "-")}-`));
+  return join(folder, found ?? "");
+}
+
 export class FreshProject {
   readonly folder = mkdtempSync(join(tmpdir(), "stepline-packed-"));
   readonly manifest: Readonly<Record<string, Record<string, string>>>;
 
   constructor(name: string) {
-    const [packed] = JSON.parse(this.#run(WEB, "npm", "pack", "--json", "-w", name, "--pack-destination", this.folder));
+    const packed = process.env.STEPLINE_DIST ? find(process.env.STEPLINE_DIST, name) : this.#pack(name);
     writeFileSync(join(this.folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
     // Without its peers the package needs no registry.
-    this.#run(this.folder, "npm", "install", "--offline", "--no-audit", "--legacy-peer-deps", `./${packed.filename}`);
+    this.#run(this.folder, "npm", "install", "--offline", "--no-audit", "--legacy-peer-deps", packed);
     this.manifest = JSON.parse(readFileSync(join(this.folder, "node_modules", name, "package.json"), "utf8"));
     for (const peer of readdirSync(join(WEB, "node_modules"))) this.#link(peer);
   }
@@ -35,6 +44,11 @@ export class FreshProject {
 
   remove(): void {
     rmSync(this.folder, { recursive: true });
+  }
+
+  #pack(name: string): string {
+    const [packed] = JSON.parse(this.#run(WEB, "npm", "pack", "--json", "-w", name, "--pack-destination", this.folder));
+    return `./${packed.filename}`;
   }
 
   #link(peer: string): void {

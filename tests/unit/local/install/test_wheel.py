@@ -1,16 +1,14 @@
-"""The library as installed, outside a checkout: from the wheel, and from a wheel made from the sdist."""
+"""The library as installed, outside a checkout: from the wheel, a wheel made from the sdist, and that of `make dist`."""
 
 import json
 import os
-import subprocess
-import sys
-import sysconfig
 import zipfile
 from functools import cache
 
 import pytest
 
 from tests.unit.docs.source import LIBRARY, ROOT, files, name
+from tests.unit.local.install.fresh_environment import VERSION, Installed, build, run
 
 APP = (
     "app.py",
@@ -32,19 +30,8 @@ HIDDEN = (
 )
 
 
-def run(command, **options):
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
-
-
-def build(kind, root, folder):
-    done = run([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder], cwd=root)
-    assert done.returncode == 0, done.stderr
-    (made,) = folder.iterdir()
-    return made
-
-
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
+def wheels(tmp_path_factory, request):
     """Each kind of wheel, made on demand."""
     folder = tmp_path_factory.mktemp("dist")
 
@@ -52,6 +39,9 @@ def wheels(tmp_path_factory):
     def made(kind):
         if kind == "checkout":
             return build("wheel", ROOT, folder / "a")
+        if kind == "dist":
+            (wheel,) = request.getfixturevalue("dist").glob("*.whl")
+            return wheel
         # Pythons differ in the warnings of their own unpacking.
         assert run(["tar", "-xf", build("sdist", ROOT, folder / "sdist"), "-C", folder]).returncode == 0
         (source,) = folder.glob("stepline-*")
@@ -60,32 +50,9 @@ def wheels(tmp_path_factory):
     return made
 
 
-@pytest.fixture(params=["checkout", "sdist"])
+@pytest.fixture(params=["checkout", "sdist", "dist"])
 def wheel(request, wheels):
     return wheels(request.param)
-
-
-class Installed:
-    """An environment that has the wheel, and the packages of this one if it `sees` them."""
-
-    def __init__(self, folder, wheel, *, sees):
-        self.folder, self.home, self.outside = folder / "env", folder / "home", folder / "outside"
-        self.outside.mkdir()
-        run([sys.executable, "-m", "venv", "--without-pip", self.folder])
-        self.python = self.folder / "bin/python"
-        options = ["--offline", "--no-cache", "--no-deps", "--python", self.python]
-        done = run([sys.executable, "-m", "uv", "pip", "install", *options, wheel])
-        assert done.returncode == 0, done.stderr
-        if sees:
-            (packages,) = self.folder.glob("lib/*/site-packages")
-            (packages / "outer.pth").write_text(sysconfig.get_path("purelib"))
-
-    def __call__(self, *words):
-        variables = {"HOME": str(self.outside), "STEPLINE_HOME": str(self.home), "PATH": os.defpath}
-        return run([str(self.folder / "bin" / words[0]), *words[1:]], env=variables, cwd=self.outside)
-
-    def files(self):
-        return {path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 
 def carried(below):
@@ -95,6 +62,7 @@ def carried(below):
     return {below + one for one in wanted}
 
 
+@pytest.mark.parametrize("wheel", ["checkout", "sdist"], indirect=True)
 def test_a_wheel_carries_the_library_and_the_whole_app(wheel):
     with zipfile.ZipFile(wheel) as archive:
         found = {one for one in archive.namelist() if ".dist-info/" not in one}
@@ -112,7 +80,7 @@ def test_the_library_alone_says_what_its_command_line_takes(tmp_path, wheel):
         helped = here(*command, "--help")
         assert (helped.returncode, helped.stderr) == (0, "")
         assert "pip install 'stepline[local]'" in helped.stdout
-        assert here(*command, "--version").stdout == "0.1.0\n"
+        assert here(*command, "--version").stdout == f"{VERSION}\n"
         refused = here(*command, "up")
         assert refused.returncode == 1
         (error,) = refused.stderr.splitlines()

@@ -1,0 +1,85 @@
+"""The files of `make dist`: equal wherever they are built, complete, and of use where nothing else is."""
+
+import hashlib
+import re
+import tarfile
+import zipfile
+from email import message_from_bytes
+
+import pytest
+
+from stepline.local.page.page_build import WEB, install_page_packages
+from stepline.local.stage.deployed import install_environment
+from tests.unit.docs.source import ROOT
+from tests.unit.local.install.fresh_environment import EPOCH_S, VERSION, build_dist, run
+
+PAGE = "stepline/_app/web/dist/assets/licenses.md"
+SERVER = "stepline/_app/web/dist-serve/licenses.md"
+
+
+@pytest.fixture(scope="module")
+def wheel(dist):
+    with zipfile.ZipFile(dist / f"stepline-{VERSION}-py3-none-any.whl") as archive:
+        yield archive
+
+
+def sums(folder):
+    """The checksums of a folder's files by the list in it."""
+    return dict(reversed(line.split()) for line in (folder / "SHA256SUMS").read_text().splitlines())
+
+
+def test_every_file_is_listed_with_its_checksum(dist):
+    assert sorted(sums(dist)) == [
+        f"stepline-{VERSION}-py3-none-any.whl",
+        f"stepline-{VERSION}.tar.gz",
+        f"stepline-ag-ui-{VERSION}.tgz",
+        f"stepline-ai-sdk-{VERSION}.tgz",
+        f"stepline-client-{VERSION}.tgz",
+    ]
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+    assert found.items() - sums(dist).items() == {("SHA256SUMS", found["SHA256SUMS"])}
+
+
+def test_a_build_of_a_copy_elsewhere_is_the_same_byte_for_byte(dist, tmp_path):
+    copy = tmp_path / "another folder"
+    assert run([ROOT / ".ci/copy", copy]).returncode == 0
+    assert run(["git", "init", "-q", copy]).returncode == 0
+    assert run(["chmod", "-R", "go-rwx", copy]).returncode == 0
+    assert sums(build_dist(tmp_path / "dist", copy)) == sums(dist)
+
+
+def test_archives_have_the_given_time(dist, wheel):
+    with tarfile.open(dist / f"stepline-{VERSION}.tar.gz") as archive:
+        assert {member.mtime for member in archive} == {EPOCH_S}
+    assert {one.date_time for one in wheel.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+
+
+def test_the_wheel_says_what_it_is_and_has_its_licences(wheel):
+    said = message_from_bytes(wheel.read(f"stepline-{VERSION}.dist-info/METADATA"))
+    assert (said["Name"], said["Version"], said["License-Expression"]) == ("stepline", VERSION, "MIT")
+    assert said["License-File"] == "LICENSE"
+    assert wheel.read(f"stepline-{VERSION}.dist-info/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+    assert "Typing :: Typed" in said.get_all("Classifier")
+    assert "stepline/py.typed" in wheel.namelist()
+
+
+@pytest.mark.parametrize(
+    ("list_", "packages"),
+    [
+        (PAGE, {"diff", "highlight.js", "marked", "preact", "temml"}),
+        (SERVER, {"@ag-ui/core", "@modelcontextprotocol/server", "ai", "zod"}),
+    ],
+)
+def test_the_built_page_and_server_have_the_licences_of_their_packages(wheel, list_, packages):
+    named = re.findall(r"^## (\S+) - [\d.]+ \(", wheel.read(list_).decode(), re.MULTILINE)
+    assert packages <= set(named)
+
+
+def test_the_npm_packages_work_in_fresh_projects(dist):
+    install_page_packages(print)
+    done = run(
+        ["node", "node_modules/vitest/vitest.mjs", "run", "tests/door/packages.test.ts"],
+        cwd=WEB,
+        env=install_environment() | {"STEPLINE_DIST": str(dist)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
