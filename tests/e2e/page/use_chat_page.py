@@ -36,7 +36,7 @@ def build(folder: Path) -> Path:
     _run(project, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
     _run(WEB, "npm", "pack", "-w", "@stepline/ai-sdk", "--pack-destination", str(folder))
     (packed,) = folder.glob("*.tgz")
-    options = ("--no-save", "--no-package-lock", "--offline", "--no-audit")
+    options = ("--no-save", "--no-package-lock", "--prefer-offline", "--no-audit")
     _run(project, "npm", "install", *options, str(packed))
     _run(project, "node", str(WEB / "node_modules/typescript/bin/tsc"))
     # React runs each effect twice in StrictMode in a build for development alone.
