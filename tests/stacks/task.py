@@ -19,7 +19,7 @@ SIZES_MIB = (2048, 4096)
 """The sizes of tasks that tests ask for: made together, since loading the CDK takes longer than both."""
 KEPT = ROOT / ".stepline/test-templates"
 SOURCES = (
-    "stacks",
+    "stepline_cdk",
     "layers/runtime/python/stepline",
     "exec_task",
     "cdk.json",

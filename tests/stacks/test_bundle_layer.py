@@ -166,7 +166,7 @@ def test_the_lock_is_for_the_functions_python_unless_a_stage_has_another():
 def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, monkeypatch, requirement, code):
     """In this process: one that only runs the app loads the CDK for it, which tests/stacks/test_bundle_check.py does once."""
     index.add("urllib3", "0.9")
-    for name in ("stacks", "lambdas", "layers", "web"):
+    for name in ("lambdas", "layers", "web"):
         (tmp_path / name).symlink_to(ROOT / name)
     package = tmp_path / "shop_of_wishes"
     package.mkdir()
@@ -174,7 +174,7 @@ def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, mon
     (package / "requirements.txt").write_text(requirement)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, package.name, raising=False)
-    monkeypatch.setattr(app, "ROOT", tmp_path)
+    monkeypatch.setattr(app, "app_root", lambda: tmp_path)
     context = {"stage": "dev", "bundle": package.name, "bytecode": "false", "page_folder": str(PAGE)}
     asked = cdk.App(outdir=str(tmp_path / "cdk.out"), context=context)
     with pytest.raises(SystemExit) as ended:

@@ -371,7 +371,6 @@ def test_a_plain_deployment_finds_the_environment_of_the_checkout():
 
 
 def test_a_plain_deployment_without_an_environment_says_what_makes_it(tmp_path):
-    (tmp_path / "stacks").mkdir()
     (tmp_path / "start.py").write_bytes(START.read_bytes())
     done = subprocess.run([*BARE, "start.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
