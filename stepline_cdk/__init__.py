@@ -1,4 +1,4 @@
-"""Stepline's agent as a construct of the CDK for an app of your own, and the app of a stage: a module for each part or construct.
+"""The construct `Agent`, an agent in a CDK app of your own, and the parts of a stage, one module for each.
 
 Source: docs/how-to/own-app.md.
 """

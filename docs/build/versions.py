@@ -88,7 +88,7 @@ def render() -> str:
 
 
 def faults_of(rows: tuple[Deprecation, ...], release: str) -> list[str]:
-    """Return what is wrong with the rows at a release: a removal that is due, and too little time for users."""
+    """Return the faults of the rows at a release: removals that are due, and those that give users too little time."""
     faults = [f"{row.name}: is due" for row in rows if _numbers(row.removed_in) <= _numbers(release)]
     return faults + [f"{row.name}: is removed too early" for row in rows if not _has_time(row)]
 

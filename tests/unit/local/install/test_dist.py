@@ -1,20 +1,34 @@
 """The files of `make dist`: equal wherever they are built, complete, and of use where nothing else is."""
 
 import hashlib
+import json
+import os
 import re
+import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
+from pathlib import Path
 
 import pytest
 
 from stepline.local.page.page_build import WEB, install_page_packages
 from stepline.local.stage.deployed import install_environment
 from tests.unit.docs.source import ROOT
-from tests.unit.local.install.fresh_environment import EPOCH_S, VERSION, build_dist, run
+from tests.unit.local.install.fresh_environment import EPOCH_S, VERSION, Installed, build_dist, run
 
 PAGE = "stepline/_app/web/dist/assets/licenses.md"
 SERVER = "stepline/_app/web/dist-serve/licenses.md"
+OWN_APP = """
+import aws_cdk as cdk
+
+from stepline_cdk import Agent
+
+app = cdk.App(outdir="out")
+stack = cdk.Stack(app, "Shop")
+cdk.CfnOutput(stack, "Socket", value=Agent(stack, "Agent", bundle="kiosk").socket_url)
+app.synth()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +97,22 @@ def test_the_npm_packages_work_in_fresh_projects(dist):
         env=install_environment() | {"STEPLINE_DIST": str(dist)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_app_of_your_own_synthesises_the_construct_of_the_wheel(dist, tmp_path):
+    (wheel,) = dist.glob("*.whl")
+    here = Installed(tmp_path, wheel, sees=True)
+    before = here.files()
+    (here.outside / "kiosk").mkdir()
+    (here.outside / "kiosk/__init__.py").write_text("from stepline import BaseWorkflow as WORKFLOW\n")
+    (here.outside / "app.py").write_text(OWN_APP)
+    # Node, which the CDK runs, is that of this environment.
+    places = os.pathsep.join([str(here.python.parent), str(Path(sys.executable).parent), os.defpath])
+    variables = install_environment() | {"PATH": places, "STEPLINE_HOME": str(here.home)}
+    done = run([str(here.python), "app.py"], env=variables, cwd=here.outside)
+    assert done.returncode == 0, done.stdout + done.stderr
+    template = json.loads((here.outside / "out/Shop.template.json").read_text())
+    kinds = {one["Type"] for one in template["Resources"].values()}
+    assert {"AWS::ApiGatewayV2::Api", "AWS::Lambda::Function", "AWS::StepFunctions::StateMachine"} <= kinds
+    assert "Socket" in template["Outputs"]
+    assert here.files() == before
