@@ -226,7 +226,8 @@ def keep_durations(files: Iterable[str]) -> None:
     found = _durations()
     for file in files:
         written: dict[str, float] = json.loads(Path(file).read_text())
-        found |= {test: round(seconds, 1) for test, seconds in written.items()}
+        # pytest-split cannot divide tests that all take nothing: it ends with an IndexError.
+        found |= {test: max(round(seconds, 1), 0.1) for test, seconds in written.items()}
     DURATIONS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 

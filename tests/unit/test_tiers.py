@@ -192,3 +192,18 @@ def test_every_topic_of_the_bench_has_a_duration_and_its_metrics():
         node.value for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "TOPICS"
     ]
     assert list(json.loads(BENCH.read_text())) == list(METRICS) == [key.value for key in table.keys]
+
+
+def test_a_kept_duration_is_never_zero(tmp_path, monkeypatch):
+    """Tests that are drawn for a stage and take nothing cannot be divided by time: pytest-split ends with an IndexError."""
+    kept, written = tmp_path / "kept.json", tmp_path / "written.json"
+    kept.write_text("{}")
+    written.write_text(json.dumps({"tests/a.py::quick": 0.004, "tests/a.py::slow": 1.26}))
+    monkeypatch.setattr(tiers, "DURATIONS", kept)
+    tiers.keep_durations([str(written)])
+    assert json.loads(kept.read_text()) == {"tests/a.py::quick": 0.1, "tests/a.py::slow": 1.3}
+
+
+def test_every_tracked_duration_is_above_zero():
+    durations = json.loads(tiers.DURATIONS.read_text())
+    assert [test for test, seconds in durations.items() if seconds <= 0] == []
