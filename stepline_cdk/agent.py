@@ -29,11 +29,13 @@ from stepline_cdk.access import MODEL, statements
 from stepline_cdk.acknowledge import acknowledge
 from stepline_cdk.app_root import app_root
 from stepline_cdk.bytecode import find_python, render_missing
+from stepline_cdk.choice.declare import LOCAL
 from stepline_cdk.choice_props import ChoiceProps
 from stepline_cdk.code import Code, read_packages
 from stepline_cdk.function import Function
 from stepline_cdk.function_code import make_code, read_bundles
 from stepline_cdk.identity import PROJECT_CLAIM, TENANT_CLAIM
+from stepline_cdk.local_run import LocalRun, read_local_run
 from stepline_cdk.page_files import PageFiles, read_page
 from stepline_cdk.parts import Parts
 from stepline_cdk.shared_grantee import SharedGrantee
@@ -45,6 +47,9 @@ RESOURCES: Final = (156, 272)
 
 Source: docs.aws.amazon.com/AWSCloudFormation, "Understand CloudFormation quotas".
 """
+AGENT: Final = "SteplineAgent"
+"""The end of the id of the output with an agent's name; the ids of its other outputs begin as this one."""
+BUNDLE: Final = "Bundle"
 EVENTS: Final = "events"
 """The row of services that submit events in the table of rights."""
 METRICS: Final = frozenset(
@@ -67,6 +72,8 @@ PROPS: Final[Mapping[str, str]] = {
 }
 """The choices of a stage that an agent has as props of its own."""
 _ID_CHARS: Final = 10
+_RUN: Final = "SteplineLocalRun"
+"""The construct of an app whose agent for the local stage is found."""
 
 
 class AgentStage(Stage):
@@ -78,6 +85,10 @@ class AgentStage(Stage):
         """Read the given choices, and make the others. Raises BadChoiceError."""
         super().__init__(**given)
         self._is_named = is_named
+
+    @property
+    def is_local(self) -> bool:
+        return bool(self.endpoint)
 
     @property
     def has_all_names(self) -> bool:
@@ -144,11 +155,14 @@ class Agent(Construct):
             if log_retention:
                 given["log_retention_days"] = log_retention.to_days()
             self._choices = AgentStage(is_named=bool(stage), **given)
-            self._enter(stage)
+            if local := read_local_run(self.node):
+                self._choices = self._run_locally(local, given)
+            self._enter()
             self.parts = self._build(code, page)
         except InputError as error:
             raise _at(self, str(error), error.reason) from error
-        if model_secret and model_secret.encryption_key:
+        self._add_outputs()
+        if model_secret and model_secret.encryption_key and not local:
             for name in sorted(MODEL & self.functions.keys()):
                 model_secret.encryption_key.grant_decrypt(self.functions[name].role)
         acknowledge(self._scopes, self._choices.python)
@@ -184,7 +198,27 @@ class Agent(Construct):
         place = f"{stack.stack_name}/{self.node.path.removeprefix(stack.node.path)}"
         return f"agent-{hashlib.sha256(place.encode()).hexdigest()[:_ID_CHARS]}"
 
-    def _enter(self, stage: str) -> None:
+    def _run_locally(self, local: LocalRun, given: Mapping[str, Any]) -> AgentStage:
+        """Return the choices on the emulator; the agent that is run has the name of the local stage."""
+        root = self.node.root
+        assert isinstance(root, Construct)
+        is_run = local.means(self.node.path, is_first=not root.node.try_find_child(_RUN))
+        if is_run:
+            Construct(root, _RUN)
+        name = LOCAL if is_run else self._unique_name()
+        return AgentStage(is_named=is_run, **local.choose(given), name=name)
+
+    def _add_outputs(self) -> None:
+        """Give each output the id of this construct and its own name, and add those by which `stepline` finds the agent."""
+        cdk.CfnOutput(self, AGENT, value=self._choices.name)
+        cdk.CfnOutput(self, BUNDLE, value=self._choices.bundle)
+        place = self.node.path.removeprefix(cdk.Stack.of(self).node.path)
+        prefix = "".join(filter(str.isalnum, place))
+        for one in self.node.find_all():
+            if isinstance(one, cdk.CfnOutput) and cdk.Stack.of(one) == cdk.Stack.of(self):
+                one.override_logical_id(f"{prefix}{one.node.id}")
+
+    def _enter(self) -> None:
         """Count the agent in its stack, and keep its fixed name for it. Raises InputError if either is taken."""
         stack = cdk.Stack.of(self)
         agents = _folder(stack, "SteplineAgents")
@@ -195,9 +229,8 @@ class Agent(Construct):
                 code="bad_choice",
             )
         Construct(agents, self.node.addr)
-        app = cdk.Stage.of(self)
-        if not (stage and app):
-            return
+        app, stage = cdk.Stage.of(self), self._choices.name
+        assert app  # each stack is in one
         names = _folder(app, "SteplineStages")
         if names.node.try_find_child(name := f"{stage} in {stack.environment.replace('/', ' ')}"):
             raise InputError(
@@ -210,8 +243,10 @@ class Agent(Construct):
         choices = self._choices
         for module in choices.modules:
             _check(module)
-        code = code or self._make_code()
         folder = Path(cdk.Stage.of(self).outdir)  # type: ignore[union-attr]  # each stack is in an app
+        if choices.is_local:
+            code = Code.for_emulator(app_root(), folder / f"code-{choices.name}")
+        code = code or self._make_code()
         code = code.holding(read_bundles(choices), folder / f"bundles-{choices.name}")
         self._scopes: dict[str, Construct] = {}
         return Parts(

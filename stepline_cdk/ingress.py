@@ -18,6 +18,7 @@ from constructs import Construct
 
 from stepline.model.tenancy.concurrency import NEW_ACCOUNT, Throttle
 from stepline_cdk.access import INGRESS, Resources, embedding_arn
+from stepline_cdk.choice.declare import LOCAL
 from stepline_cdk.code import Code
 from stepline_cdk.environment import ingress_settings
 from stepline_cdk.function import ACTING, Function
@@ -105,7 +106,7 @@ class Ingress:
         )
         self.callback_url, self.socket_url = gateway.callback_url, gateway.url
         if stage.is_local:
-            cdk.Tags.of(self.socket_api).add(_PIN_TAG, "stepline")
+            cdk.Tags.of(self.socket_api).add(_PIN_TAG, _pin(stage))
             self.callback_url = _emulated_url(stage, self.socket_api.api_id, STAGE_NAME)
             self.socket_url = self.callback_url.replace("http://", "ws://", 1)
 
@@ -140,7 +141,7 @@ class Ingress:
         )
         self.http_url = gateway.url
         if stage.is_local:
-            cdk.Tags.of(self.http_api).add(_PIN_TAG, "stepline-http")
+            cdk.Tags.of(self.http_api).add(_PIN_TAG, f"{_pin(stage)}-http")
             self.http_url = _emulated_url(stage, self.http_api.api_id, HTTP_STAGE_NAME)
 
     @property
@@ -285,6 +286,11 @@ def make_page_config(
         "token": "access" if stage.oidc_client_id not in ("", stage.oidc_audience) else "id",
         "ui": list(dashboards),
     }
+
+
+def _pin(stage: Stage) -> str:
+    """Return the id of the websocket API on the emulator, which has one stage, and perhaps other agents of its app."""
+    return "stepline" if stage.name == LOCAL else stage.name
 
 
 def _emulated_url(stage: Stage, api_id: str, name: str) -> str:

@@ -58,7 +58,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     @model_validator(mode="after")
     def _check(self) -> Self:
         """Refuse choices that do not go together. Raises ValueError, whose text is the sentence."""
-        if self.is_local != bool(self.endpoint):
+        if (self.name == LOCAL and not self.endpoint) or (self.endpoint and not self.is_local):
             raise ValueError(
                 f"endpoint: got {self.endpoint!r} on stage {self.name}, takes the emulator's address on stage local and nothing on others:"
                 " use `stepline up`"

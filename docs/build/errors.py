@@ -425,6 +425,9 @@ BUNDLE = {
     "tool_failure": "`fetch_ctx`: the content cannot be read now",
 }
 LOCAL = {
+    "app_not_found": "the folder of `up --app` has no `cdk.json` that names a CDK app",
+    "agent_not_found": "the app of `up --app` has no `stepline_cdk.Agent` in a stack of its own, or none at the path of `--agent`",
+    "other_app": "the local stage has another app, whose conversations would be lost: `STEPLINE_HOME` names a folder for a second stage",
     "needs_extra": "packages of the command line are not installed; the message lists them and how to install them",
     "usage": "the command line is invalid; nothing was done, and the exit code is 2",
     "bad_limit": "`stepline limits`: a limit has no such name or value; the message says which",

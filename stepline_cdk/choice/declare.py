@@ -46,13 +46,14 @@ class Choice:
 
     def make_default(self, before: dict[str, Any]) -> Any:
         """Return the default in a stage with these choices before it."""
-        found = self.default_of(kind_of(before["name"], keeps_data=before.get("keep_data", False)))
+        kind = kind_of(is_local=bool(before["endpoint"]), keeps_data=before.get("keep_data", False))
+        found = self.default_of(kind)
         return found(before) if callable(found) else found
 
 
-def kind_of(name: str, *, keeps_data: bool) -> Kind:
+def kind_of(*, is_local: bool, keeps_data: bool) -> Kind:
     """Return the kind of a stage, which most defaults that differ follow."""
-    if name == LOCAL:
+    if is_local:
         return "local"
     return "kept" if keeps_data else "ephemeral"
 
@@ -117,7 +118,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Choices(BaseModel):
-    """A group of choices; the first two are of every group, since other defaults follow from them."""
+    """A group of choices; the first three are of every group, since other defaults follow from them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -131,6 +132,11 @@ class Choices(BaseModel):
         default="dev",
         description="Name of the stage, part of the names of its resources; given as `stage`, or by `--stage`",
         json_schema_extra=cast("dict[str, Any]", {"choice": Choice(default="dev")}),
+    )
+    endpoint: str = Field(
+        default="",
+        description="The emulator's address; belongs to stage `local`, which `stepline up` deploys",
+        json_schema_extra=cast("dict[str, Any]", {"choice": Choice(default="")}),
     )
     keep_data: bool = choice(
         lambda before: before["name"] not in EPHEMERAL,

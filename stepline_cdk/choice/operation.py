@@ -115,6 +115,3 @@ class OperationChoices(Choices):
         f"Days for which [logs]({DEPLOY}#logs) are kept, one of the periods of CloudWatch: `1`, `3`, `5`, `7`, `14`, `30`, … `3653`",
         cost="storage, 0.03 USD a GB and month",
     )
-    endpoint: str = choice(
-        "", "The emulator's address; belongs to stage `local`, which `stepline up` deploys"
-    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline_cdk.choice.declare import declared
+from stepline_cdk.choice.declare import Choices, declared
 from stepline_cdk.choice.read import BadChoiceError, choice_name, describe_values, print_choice
 from stepline_cdk.choice.record import RECORD_BYTES, compare, render_record
 from stepline_cdk.choice.sources import read_stage
@@ -386,7 +386,7 @@ def test_the_cdk_asks_before_it_gives_more_rights():
 
 def test_each_choice_has_a_meaning_and_belongs_to_one_group():
     grouped = [name for group in GROUPS for name in group.model_fields if name in group.__annotations__]
-    assert sorted(grouped) == sorted(Stage.model_fields.keys() - {"name", "keep_data"})
+    assert sorted(grouped) == sorted(Stage.model_fields.keys() - Choices.model_fields.keys())
     for name, field in Stage.model_fields.items():
         assert field.description, name
         assert not field.description.endswith("."), name

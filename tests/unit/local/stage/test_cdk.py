@@ -5,7 +5,8 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.errors import DependencyError
-from stepline.local.stage.cdk import SETTLED_STATES, drop_stale, plan_stale, read_origins, read_templates
+from stepline.local.stage.cdk import SETTLED_STATES, drop_stale, plan_stale, read_origins
+from stepline.local.stage.own_app import AssembledStack, read_assembly
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
 CORS = {"AllowOrigins": ["https://chat.example"], "AllowMethods": ["POST"], "MaxAge": 600}
@@ -43,7 +44,10 @@ def assembly(tmp_path):
 
 
 def test_an_assembly_says_which_stacks_the_app_has(assembly):
-    assert list(read_templates(assembly)) == [("stepline-local-a", {"Resources": {"Topic": TOPIC}})]
+    template = {"Resources": {"Topic": TOPIC}}
+    assert list(read_assembly(assembly)) == [
+        AssembledStack(path="a", name="stepline-local-a", template=template)
+    ]
 
 
 @pytest.fixture
@@ -89,7 +93,7 @@ def test_an_unused_stack_is_deleted_before_the_return(formation, assembly):
 
 def test_an_assembly_without_stacks_is_no_reason_to_delete_all(tmp_path):
     with pytest.raises(DependencyError, match="no stack"):
-        list(read_templates(tmp_path))
+        list(read_assembly(tmp_path))
 
 
 def test_an_api_answers_the_origins_that_its_template_says():

@@ -14,8 +14,8 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.local.cloud.account import AwsAccount, aws_error_code
-from stepline.local.stage.cdk import read_templates
 from stepline.local.stage.emulator import Progress
+from stepline.local.stage.own_app import read_assembly
 
 ROLLBACK_S: Final = 24 * 3600
 """The time in which a release can be rolled back by its versions."""
@@ -29,8 +29,8 @@ def find_functions(assembly: Path) -> list[str]:
     """Return the names of the functions with an alias, from the templates in `assembly`."""
     return [
         str(resources[alias["Properties"]["FunctionName"]["Ref"]]["Properties"]["FunctionName"])
-        for _, template in read_templates(assembly)
-        for resources in [template["Resources"]]
+        for stack in read_assembly(assembly)
+        for resources in [stack.template["Resources"]]
         for alias in resources.values()
         if alias["Type"] == _ALIAS
     ]

@@ -6,6 +6,7 @@ Each command imports its modules when it runs, so that `--help` and `status` ans
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -84,8 +85,17 @@ def main(context: click.Context) -> None:
     metavar="NAME|URL",
     help="The model of every role, as `openai:gpt-5.5`, or the address of a server of chat completions.",
 )
+@click.option(
+    "--app",
+    "app_folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder of a CDK app of yours with a stepline_cdk.Agent; its bundle is the agent's.",
+)
+@text_option(
+    "--agent", metavar="PATH", help="Of that app: the construct to run, as Shop/Agent; default: the first."
+)
 @json_option
-def up(*, bundles: tuple[str, ...], model: str, as_json: bool) -> None:
+def up(*, bundles: tuple[str, ...], model: str, app_folder: Path | None, agent: str, as_json: bool) -> None:
     """Start the local stage, or update it.
 
     Each bundle is checked before the deployment. The default is the bundle of the runtime. --bundle NAME=MODULE adds a
@@ -96,10 +106,12 @@ def up(*, bundles: tuple[str, ...], model: str, as_json: bool) -> None:
     module, further = parse_bundles(bundles)
     check_extra()  # before the imports of the stage, and before any service starts
     from stepline.local.stage import lifecycle
+    from stepline.local.stage.own_app import take_app
     from stepline.local.stage.program_environment import requested_mode
 
     requested_mode()
-    stage = lifecycle.start_stage(progress, bundle=module, further=further, model=model)
+    app = take_app(app_folder, agent) if app_folder else None
+    stage = lifecycle.start_stage(progress, bundle=module, further=further, model=model, app=app)
     progress(f"ready at {stage.socket_url}")
     if as_json:
         click.echo(render_status(lifecycle.stage_status()))

@@ -12,7 +12,6 @@ from stepline.errors import DependencyError
 from stepline.local.command.argument import json_option
 from stepline.local.stage.deployed import LocalStage, client, credentials
 
-STACK = "stepline-local-loop"
 OUTPUTS = {
     "EVENT_SOURCE_ROLE_ARN": "EventSourceRoleArn",
     "EVENT_SOURCE_ENVIRONMENT": "EventSourceEnvironment",
@@ -45,7 +44,7 @@ def read_environment(stage: LocalStage) -> dict[str, str]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        (stack,) = client("cloudformation", stage).describe_stacks(StackName=STACK)["Stacks"]
+        (stack,) = client("cloudformation", stage).describe_stacks(StackName=stage.stack)["Stacks"]
     except (BotoCoreError, ClientError) as error:
         raise DependencyError(f"the local stage cannot be read: {error}", code="local_service") from error
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
@@ -54,4 +53,4 @@ def read_environment(stage: LocalStage) -> dict[str, str]:
         "AWS_DEFAULT_REGION": stage.region,
         **credentials(Path(stage.home)),
     }
-    return place | {name: outputs[output] for name, output in OUTPUTS.items()}
+    return place | {name: outputs[f"{stage.prefix}{output}"] for name, output in OUTPUTS.items()}

@@ -230,6 +230,11 @@ def _check_packages(module: str, folder: Path, locks: Path) -> Iterator[BundlePr
         yield BundleProblem(code=error.reason, message=str(error), remedy=remedy)
 
 
+def check_in_place(module: str, project: Path, home: Path) -> tuple[str, ...]:
+    """Check a bundle of a folder that is not copied; return the requests that its tools answer. Raises InputError."""
+    return _check(module, project, home, project, name="").requests
+
+
 def _run_bundle_check(
     module: str, folder: Path, home: Path, project: Path, *, name: str = ""
 ) -> BundleReport:

@@ -9,12 +9,15 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from stepline.errors import DependencyError
+from msgspec.structs import replace
+
+from stepline.errors import DependencyError, InputError
+from stepline.local.stage.bundle_code import check_in_place
 from stepline.local.stage.deployed import (
     ACCOUNT,
     LOCAL_STAGE,
@@ -31,8 +34,17 @@ from stepline.local.stage.deployed import (
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.issuer.signing import AUDIENCE
+from stepline.local.stage.own_app import (
+    AssembledAgent,
+    OwnApp,
+    digest_assembly,
+    find_agent,
+    read_assembly,
+)
 
 # All files that synthesis reads. The library counts too: a changed one must replace warm workers.
+OURS: Final = ("stage", "bundle", "bundles", "bundle_code")
+"""The keys of the context that an app of the caller's chooses itself."""
 INPUTS: Final = (
     "app.py",
     "cdk.json",
@@ -45,6 +57,8 @@ INPUTS: Final = (
     "stages/local.toml",
 )
 _INPUTS_FILE: Final = "deployed.json"
+ASSEMBLY: Final = "cdk.out"
+OUTPUTS: Final = "outputs.json"
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
 
 
@@ -58,11 +72,13 @@ def deploy_to_emulator(
     chosen: Mapping[str, str],
     known: LocalStage | None,
     progress: Progress,
+    app: OwnApp | None = None,
 ) -> LocalStage:
-    """Deploy the checkout to the emulator and return the stage; return at once if nothing changed.
+    """Deploy our app, or one of the caller's, to the emulator and return the stage; return early if nothing changed.
 
-    `chosen` are context keys of the app, such as the backend for programs.
+    `chosen` are context keys of the app, such as the backend for programs. Raises InputError `other_app`, `agent_not_found`.
     """
+    _refuse_another(known, app)
     context = {
         "stage": LOCAL_STAGE,
         "endpoint": endpoint,
@@ -72,8 +88,7 @@ def deploy_to_emulator(
         **chosen,
     }
     fingerprint = digest_inputs(context)
-    unchanged = known is not None and (known.fingerprint, known.model_url) == (fingerprint, model_url)
-    if known is not None and unchanged and _deployed(known):
+    if not app and known and _is_same(known, fingerprint, model_url):
         return known
     install_cdk(home, progress)
     cdk = partial(_cdk, home, endpoint)
@@ -81,34 +96,83 @@ def deploy_to_emulator(
         progress("preparing the emulated account (cdk bootstrap, some seconds)")
         # Away from cdk.json, or the CDK would synthesize the app first.
         cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
-    inputs = _report_changes(home, {**context, "model_url": model_url}, progress)
-    assembly, outputs = home / "cdk.out", home / "outputs.json"
-    flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
+    inputs = _report_changes(home, {**context, "model_url": model_url}, progress, app)
+    assembly = home / ASSEMBLY
+    _synthesise(cdk, app, context, assembly)
+    agent: AssembledAgent | None = None
+    requests: tuple[str, ...] = ()
+    if app:
+        agent = find_agent(assembly, app)
+        fingerprint = f"{digest_inputs(context)} {digest_assembly(assembly)}"
+        if known and _is_same(known, fingerprint, model_url):
+            return known
+        progress(f"deploying {agent.stack.path} of {app.folder} (cdk deploy)")
+        requests = check_in_place(agent.module, Path(app.folder), home)
+    _deploy(cdk, endpoint, agent.stack.path if agent else "--all", home, progress)
+    stage = replace(_read_stage(home, endpoint, context, agent), model_url=model_url, fingerprint=fingerprint)
+    if app and agent:
+        stage = replace(
+            stage,
+            app=app.folder,
+            bundle=agent.module,
+            requests=requests,
+            stack=agent.stack.name,
+            prefix=agent.prefix,
+        )
+    _repair(stage, assembly)
+    Fingerprint(home / _INPUTS_FILE).take(inputs)
+    return stage
+
+
+def _refuse_another(known: LocalStage | None, app: OwnApp | None) -> None:
+    """Refuse to replace the app of a stage, whose conversations would go with it. Raises InputError `other_app`."""
+    wanted = app.folder if app else ""
+    if known and known.app != wanted:
+        raise InputError(
+            f"the local stage in {known.home} has the app of {known.app or 'the runtime'}: set STEPLINE_HOME to another folder for"
+            f" {wanted or 'that of the runtime'}, or delete this one with its conversations",
+            code="other_app",
+        )
+
+
+def _is_same(known: LocalStage, fingerprint: str, model_url: str) -> bool:
+    return (known.fingerprint, known.model_url) == (fingerprint, model_url) and _deployed(known)
+
+
+def _synthesise(
+    cdk: Callable[..., None], app: OwnApp | None, context: Mapping[str, str], assembly: Path
+) -> None:
+    """Write the assembly of our app, or of the caller's by the command in its cdk.json."""
+    given = app.context({key: value for key, value in context.items() if key not in OURS}) if app else context
+    flags = [flag for key, value in given.items() for flag in ("--context", f"{key}={value}")]
+    # Without docstrings, the CDK's bytecode takes half the space.
+    command = () if app else ("--app", f'"{PYTHON}" -OO app.py')
     cdk(
-        # Without docstrings, the CDK's bytecode takes half the space.
-        ["synth", "--quiet", "--output", str(assembly), *flags, "--app", f'"{PYTHON}" -OO app.py'],
-        cwd=REPOSITORY,
-        log=home / "synth.log",
+        ["synth", "--quiet", "--output", str(assembly), *flags, *command],
+        cwd=Path(app.folder) if app else REPOSITORY,
+        log=assembly.with_name("synth.log"),
     )
-    formation = client("cloudformation", _probe(endpoint, home))
+
+
+def _deploy(cdk: Callable[..., None], endpoint: str, stacks: str, home: Path, progress: Progress) -> None:
+    """Deploy stacks of the assembly, by a path in the app or an option, and delete those that our app no longer has."""
+    formation, assembly = client("cloudformation", _probe(endpoint, home)), home / ASSEMBLY
     dropped = drop_stale(formation, assembly)
     cdk(
         [
-            *("deploy", "--all", "--require-approval", "never", "--method", "direct", "--concurrency", "2"),
-            *("--app", str(assembly), "--outputs-file", str(outputs)),
+            *("deploy", stacks, "--concurrency", "2", "--require-approval", "never", "--method", "direct"),
+            *("--app", str(assembly), "--outputs-file", str(home / OUTPUTS)),
         ],
         cwd=REPOSITORY,
         log=home / "deploy.log",
     )
     for name in [*dropped, *drop_stale(formation, assembly)]:
         progress(f"deleted the stack {name}, which the app no longer has")
-    stage = _read_stage(outputs, endpoint, context, model_url, fingerprint)
-    _repair(stage, assembly)
-    Fingerprint(home / _INPUTS_FILE).take(inputs)
-    return stage
 
 
-def _report_changes(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
+def _report_changes(
+    home: Path, context: Mapping[str, str], progress: Progress, app: OwnApp | None
+) -> dict[str, str]:
     """Report why this deployment differs from the last one; return all its inputs by name."""
     inputs = {**context, "python": PYTHON, "code": digest_inputs({})}
     file = home / _INPUTS_FILE
@@ -116,7 +180,12 @@ def _report_changes(home: Path, context: Mapping[str, str], progress: Progress) 
     if file.exists():
         changed = Fingerprint(file).changed(inputs)
         why = f": {', '.join(changed)} changed" if changed else ""
-    progress(f"deploying the app (cdk deploy --all, stage local){why}")
+    doing = (
+        f"synthesising the app of {app.folder}"
+        if app
+        else "deploying the app (cdk deploy --all, stage local)"
+    )
+    progress(f"{doing}{why}")
     return inputs
 
 
@@ -148,9 +217,13 @@ def install_cdk(home: Path, progress: Progress) -> None:
 
 
 def _read_stage(
-    outputs: Path, endpoint: str, context: Mapping[str, str], model_url: str, fingerprint: str
+    home: Path, endpoint: str, context: Mapping[str, str], agent: AssembledAgent | None
 ) -> LocalStage:
-    values = {key: value for stack in read_json(outputs).values() for key, value in stack.items()}
+    """Return the stage by the outputs of its stacks, or of the one with an app's agent."""
+    stacks = read_json(home / OUTPUTS)
+    found = [stacks[agent.stack.name]] if agent else stacks.values()
+    prefix = agent.prefix if agent else ""
+    values = {key.removeprefix(prefix): value for stack in found for key, value in stack.items()}
     return LocalStage(
         endpoint=endpoint,
         issuer_url=context["oidc_issuer"],
@@ -160,9 +233,9 @@ def _read_stage(
         table=values["TableName"],
         bucket=values["BucketName"],
         machine_arn=values["MachineArn"],
-        model_url=model_url,
-        fingerprint=fingerprint,
-        home=str(outputs.parent),
+        model_url="",
+        fingerprint="",
+        home=str(home),
     )
 
 
@@ -204,6 +277,8 @@ def _cdk(home: Path, endpoint: str, arguments: list[str], *, cwd: Path, log: Pat
         CDK_DISABLE_CLI_TELEMETRY="true",
         # Two stages that deploy at once would break each other's file of known accounts in ~/.cdk.
         CDK_HOME=str(home / "cdk"),
+        # An app of the caller's finds the runtime's handlers there.
+        STEPLINE_HOME=str(home),
         CI="true",
     )
     # The CDK first calls STS, and reports missing credentials if the answer is late; the emulator's first answer may
@@ -242,7 +317,6 @@ SETTLED_STATES: Final = (
 )
 _IMPORTED: Final = "is imported by stack"
 _HTTP_API: Final = "AWS::ApiGatewayV2::Api"
-_STACK_TYPE: Final = "aws:cloudformation:stack"
 
 
 def drop_stale(formation: Any, assembly: Path) -> list[str]:
@@ -252,7 +326,7 @@ def drop_stale(formation: Any, assembly: Path) -> list[str]:
     whose exports were in use until then. `formation` is a CloudFormation client.
     """
     found = formation.list_stacks(StackStatusFilter=list(SETTLED_STATES))["StackSummaries"]
-    names = plan_stale(found, {name for name, _ in read_templates(assembly)})
+    names = plan_stale(found, {stack.name for stack in read_assembly(assembly)})
     return [name for name in names if _drop(formation, name)]
 
 
@@ -281,8 +355,8 @@ def plan_stale(found: Iterable[Mapping[str, Any]], wanted: Collection[str]) -> l
 def _repair(stage: LocalStage, assembly: Path) -> None:
     """Turn on the table's time to live and the HTTP API's CORS, and end old workers."""
     _expire_rows(stage)
-    for _, template in read_templates(assembly):
-        _allow_origins(stage, read_origins(template))
+    for stack in read_assembly(assembly):
+        _allow_origins(stage, read_origins(stack.template))
     functions = client("lambda", stage)
     for page in functions.get_paginator("list_functions").paginate():
         for function in page["Functions"]:
@@ -324,15 +398,3 @@ def _delete_old_versions(functions: Any, name: str) -> None:
     for version in functions.list_versions_by_function(FunctionName=name)["Versions"]:
         if version["Version"] not in ("$LATEST", live):
             functions.delete_function(FunctionName=name, Qualifier=version["Version"])
-
-
-def read_templates(assembly: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the template of each stack in a cloud assembly. Raises DependencyError."""
-    artifacts = read_json(assembly / "manifest.json").get("artifacts", {})
-    stacks = {name: one for name, one in artifacts.items() if one["type"] == _STACK_TYPE}
-    if not stacks:
-        raise DependencyError(f"there is no stack in {assembly}", code="local_deploy")
-    for name, one in stacks.items():
-        properties = one["properties"]
-        template = json.loads((assembly / properties["templateFile"]).read_bytes())
-        yield properties.get("stackName", name), template

@@ -52,7 +52,8 @@ class LocalStage(Value):
     """The local stage as deployed by `stepline up`, with its addresses.
 
     `home` is the folder of its keys, `exec_mode` the mode in which programs run, and `requests` the suggestions of a
-    new conversation with its default bundle.
+    new conversation with its default bundle. `app` is the folder of a CDK app of the caller's, "" with that of the runtime; the ids of
+    outputs in the last stack, `stack`, begin with `prefix`.
     """
 
     endpoint: str
@@ -70,6 +71,9 @@ class LocalStage(Value):
     bundles: Mapping[str, str] = {}
     exec_mode: str = ""
     requests: tuple[str, ...] = ()
+    app: str = ""
+    stack: str = "stepline-local-loop"
+    prefix: str = ""
     home: str = str(HOME)
 
 

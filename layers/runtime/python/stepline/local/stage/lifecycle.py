@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from stepline.adapters.chat.served_models import list_models
 from stepline.errors import DependencyError
 from stepline.local.own_name import name_user
-from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
+from stepline.local.stage.bundle_code import DEFAULT, BundleCode, checkout_bundles, take_bundle
 from stepline.local.stage.cdk import deploy_to_emulator
 from stepline.local.stage.deployed import (
     HOME,
@@ -38,6 +38,7 @@ from stepline.local.stage.emulator import Emulator, Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.issuer import signing
 from stepline.local.stage.local_descriptor import DESCRIPTORS, store_secrets, take_descriptors
+from stepline.local.stage.own_app import OwnApp
 from stepline.local.stage.program_environment import docker_variables, prepare
 from stepline.local.stage.program_image import add_bundle
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port, exclusive, release_ports
@@ -250,18 +251,16 @@ def start_stage(
     further: Mapping[str, str] = MappingProxyType({}),
     settings: Mapping[str, str] = MappingProxyType({}),
     model: str = "",
+    app: OwnApp | None = None,
 ) -> LocalStage:
     """Start the missing services, deploy changes, and resume all interrupted turns.
 
     `bundle` is a module of the caller's folder, or one that the functions include; `further` are those that a
     conversation may choose, by name. `settings` are additional ones for the emulator, `model` is the model of every
-    role, or the address of its server.
+    role, or the address of its server. `app` is an app of the caller's, which has its own bundles.
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
-        # First: a copy of the project's bundles includes theirs.
-        beside = checkout_bundles(Path.cwd(), progress)
-        agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
-        agent = replace(agent, further={**beside, **agent.further})
+        agent = BundleCode() if app else _take_bundles(bundle, further, home, progress)
         descriptors = take_descriptors(given([DESCRIPTORS]), home)
         page_url = start_page(home, progress)
         issuer_url = start_issuer(home, page_url, progress)
@@ -272,7 +271,7 @@ def start_stage(
                 programs["exec_image"], Path(agent.folder), progress, requirements=agent.requirements
             )
         emulator, known = Emulator(home), load(home)
-        if known is not None and known.bundle != agent.module:
+        if known is not None and known.bundle != agent.module and not app:
             progress(f"changing the bundle from {known.bundle} to {agent.module}")
         variables = {**asked, **given(_SECRET_VARIABLES), **_docker(programs), **settings}
         endpoint = emulator.start(variables, progress, page=page_url)
@@ -288,20 +287,30 @@ def start_stage(
             | agent.context(),
             known=known,
             progress=progress,
+            app=app,
         )
-        stage = replace(
-            stage,
-            bundle=agent.module,
-            bundles=dict(agent.further),
-            requests=first_requests(asked) if agent.module == DEFAULT else agent.requests,
-            exec_mode=programs["exec_mode"],
-        )
+        if not app:
+            stage = replace(
+                stage,
+                bundle=agent.module,
+                bundles=dict(agent.further),
+                requests=first_requests(asked) if agent.module == DEFAULT else agent.requests,
+            )
+        stage = replace(stage, exec_mode=programs["exec_mode"])
         store_secrets(stage, descriptors)
         if stage != known:
             emulator.keep()
         recover(stage, emulator.started_at - RESTART, progress)
         save(stage, home)
         return stage
+
+
+def _take_bundles(bundle: str, further: Mapping[str, str], home: Path, progress: Progress) -> BundleCode:
+    """Return the bundles of the caller's folder, and those of the checkout."""
+    # First: a copy of the project's bundles includes theirs.
+    beside = checkout_bundles(Path.cwd(), progress)
+    agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
+    return replace(agent, further={**beside, **agent.further})
 
 
 def _docker(programs: Mapping[str, str]) -> dict[str, str]:
