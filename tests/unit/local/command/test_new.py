@@ -1,6 +1,7 @@
 """`stepline new`: a folder that works, for every name that a package can have."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,11 +12,12 @@ from stepline.errors import InputError
 from stepline.local.command.cli import main
 from stepline.local.command.new import check_package_name, render_template, write_bundle
 from stepline.local.stage.bundle_code import check_bundle
+from stepline.local.stage.deployed import install_environment
 
 
-@pytest.fixture
-def shop(tmp_path):
-    write_bundle("shop", tmp_path)
+@pytest.fixture(params=[False, True], ids=["bundle", "app"])
+def shop(tmp_path, request):
+    write_bundle("shop", tmp_path, is_app=request.param)
     return tmp_path / "shop"
 
 
@@ -66,10 +68,31 @@ def test_every_file_that_its_page_names_exists(shop):
     assert [row for row in rows if not (shop / row.strip("`")).is_file()] == []
 
 
-def test_its_name_replaces_every_placeholder():
-    for place, text in render_template("kumquat").items():
-        assert "NAME" not in place + text
+@pytest.mark.parametrize("is_app", [False, True])
+def test_its_name_replaces_every_placeholder(is_app):
+    for place, text in render_template("kum_quat", is_app=is_app).items():
+        assert not re.search("NAME|STACK", place + text)
         assert not place.endswith(".txt")
+
+
+def test_an_app_has_its_stack_and_passes_its_own_tests(tmp_path):
+    write_bundle("shop_2", tmp_path, is_app=True)
+    assert 'AgentStack(app, "shop-2")' in (tmp_path / "shop_2/app.py").read_text()
+    done = subprocess.run(
+        ["make", "-s", "test", f"PYTHON={sys.executable}"],
+        cwd=tmp_path / "shop_2",
+        env=install_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 5 tests" in done.stderr
+
+
+def test_an_app_whose_bundle_would_hide_its_module_is_refused(tmp_path):
+    with pytest.raises(InputError, match="beside the module of its CDK app"):
+        write_bundle("app", tmp_path, is_app=True)
 
 
 def test_the_command_prints_the_next_steps(tmp_path, monkeypatch):

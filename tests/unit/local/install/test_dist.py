@@ -99,6 +99,36 @@ def test_the_npm_packages_work_in_fresh_projects(dist):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def variables_of(here):
+    """The variables of a shell in which the wheel's environment comes first; Node, which the CDK runs, is that of ours."""
+    places = os.pathsep.join([str(here.python.parent), str(Path(sys.executable).parent), os.defpath])
+    return install_environment() | {
+        "PATH": places,
+        "STEPLINE_HOME": str(here.home),
+        "STEPLINE_EXEC_MODE": "none",
+    }
+
+
+@pytest.mark.emulator
+def test_an_app_of_your_own_has_a_first_turn_on_the_local_stage(dist, tmp_path):
+    (wheel,) = dist.glob("*.whl")
+    here = Installed(tmp_path, wheel, sees=True)
+
+    def stepline(*words, folder=here.outside / "kiosk"):
+        done = run(["stepline", *words], env=variables_of(here), cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    stepline("new", "kiosk", "--cdk", folder=here.outside)
+    stepline("knowledge", "build", "kiosk")
+    try:
+        stepline("up", "--app", ".")
+        assert "sent on Monday" in stepline("send", "--new", "Where is order A-17?")
+        assert json.loads(stepline("status", "--json"))["stage"]["bundle"] == "kiosk"
+    finally:
+        stepline("down")
+
+
 def test_an_app_of_your_own_synthesises_the_construct_of_the_wheel(dist, tmp_path):
     (wheel,) = dist.glob("*.whl")
     here = Installed(tmp_path, wheel, sees=True)
@@ -106,10 +136,7 @@ def test_an_app_of_your_own_synthesises_the_construct_of_the_wheel(dist, tmp_pat
     (here.outside / "kiosk").mkdir()
     (here.outside / "kiosk/__init__.py").write_text("from stepline import BaseWorkflow as WORKFLOW\n")
     (here.outside / "app.py").write_text(OWN_APP)
-    # Node, which the CDK runs, is that of this environment.
-    places = os.pathsep.join([str(here.python.parent), str(Path(sys.executable).parent), os.defpath])
-    variables = install_environment() | {"PATH": places, "STEPLINE_HOME": str(here.home)}
-    done = run([str(here.python), "app.py"], env=variables, cwd=here.outside)
+    done = run([str(here.python), "app.py"], env=variables_of(here), cwd=here.outside)
     assert done.returncode == 0, done.stdout + done.stderr
     template = json.loads((here.outside / "out/Shop.template.json").read_text())
     kinds = {one["Type"] for one in template["Resources"].values()}

@@ -20,35 +20,46 @@ from stepline.local.terminal.output import print_result
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _RESERVED: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stepline_cdk")
 _PLACEHOLDER: Final = "NAME"
+_STACK: Final = "STACK"
+_APP: Final = "app"
+_PAGE: Final = "README.md.txt"
+_PARTS: Final = "## The parts\n"
+"""The section of the page that is also that of an app."""
 _SUFFIX: Final = ".txt"
 """The templates' own suffix: without it, a linter would check them as modules of this library."""
 
 
 @click.command()
 @click.argument("name", metavar="NAME")
+@click.option("--cdk", "is_app", is_flag=True, help="Also write a CDK app with a stack for it.")
 @json_option
-def new(name: str, *, as_json: bool) -> None:
+def new(name: str, *, is_app: bool, as_json: bool) -> None:
     """Write a new bundle into the new folder NAME.
 
     NAME is also the name of its package: small letters, digits and _. The folder has a tool, a skill, a document, a
-    test, and a page that explains them; `make test` and `make chat` work there at once.
+    test, and a page that explains them; `make test` and `make chat` work there at once. With --cdk it is also a CDK app, with
+    the construct stepline_cdk.Agent in a stack.
     """
-    written = write_bundle(name, Path.cwd())
+    written = write_bundle(name, Path.cwd(), is_app=is_app)
     made = {"bundle": name, "path": str(Path.cwd() / name), "files": written}
     text = f"{name}: {len(written)} files; next: cd {name} && make test && make chat"
     print_result(made, text, as_json=as_json)
 
 
-def write_bundle(name: str, parent: Path) -> list[str]:
-    """Write the folder `name` into `parent`; return the names of its files.
+def write_bundle(name: str, parent: Path, *, is_app: bool = False) -> list[str]:
+    """Write the folder `name` into `parent`, as a CDK app or without one; return the names of its files.
 
     Raises InputError: `bad_bundle_name`, `folder_exists`; DependencyError `not_writable`.
     """
     folder = parent / name
     if _NAME.fullmatch(name) and folder.exists():
         raise InputError(f"{folder} already exists; choose another name", code="folder_exists")
+    if is_app and name == _APP:
+        raise InputError(
+            f"a bundle cannot be named {name!r} beside the module of its CDK app", code="bad_bundle_name"
+        )
     check_package_name(name)
-    texts = render_template(name)
+    texts = render_template(name, is_app=is_app)
     try:
         folder.mkdir()
         for place, text in texts.items():
@@ -72,13 +83,22 @@ def check_package_name(name: str) -> None:
     raise InputError(f"a bundle cannot be named {name[:80]!r}: {why}", code="bad_bundle_name")
 
 
-def render_template(name: str) -> dict[str, str]:
-    """Return the texts of a bundle's files, by their path in its folder."""
+def render_template(name: str, *, is_app: bool = False) -> dict[str, str]:
+    """Return the texts of a bundle's files, and of those of its CDK app, by their path in its folder."""
     found = _walk(files("stepline.local") / "template", "")
+    if is_app:
+        app = _walk(files("stepline.local") / "template_app", "")
+        _, _, parts = found[_PAGE].partition(_PARTS)
+        found |= {**app, _PAGE: f"{app[_PAGE]}{_PARTS}{parts}"}
     return {
-        place.removesuffix(_SUFFIX).replace(_PLACEHOLDER, name): text.replace(_PLACEHOLDER, name)
+        place.removesuffix(_SUFFIX).replace(_PLACEHOLDER, name): _fill(text, name)
         for place, text in found.items()
     }
+
+
+def _fill(text: str, name: str) -> str:
+    # The name of a stack has dashes.
+    return text.replace(_PLACEHOLDER, name).replace(_STACK, name.replace("_", "-"))
 
 
 def _walk(folder: Traversable, above: str) -> dict[str, str]:
