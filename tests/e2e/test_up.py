@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from stepline.adapters.aws.table import HEAD, conversation_pk, key
 from stepline.local.client.change import TextAppended
 from stepline.local.stage.deployed import client, install_environment
+from stepline.local.stage.lifecycle import mint
 from stepline.model.ids import make_lane, utc
 from tests.e2e.session_client import Device, check_devices
 from tests.e2e.stage import a_word
@@ -79,3 +84,44 @@ def test_up_takes_over_a_stalled_turn_while_the_stage_runs(scripted, conversatio
         check_devices(scripted, conversation, device)
     assert len(scripted.entries(conversation, "takeover")) == 1
     check_log(scripted, conversation)
+
+
+OWN, OTHER = "http://localhost:5173", "http://localhost:5174"
+
+
+def shared(url, origin, **headers):
+    """Return the origin with which an answer is shared, or the status of a refusal."""
+    asked = urllib.request.Request(url, headers={"Origin": origin, **headers})
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return answer.headers["access-control-allow-origin"]
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def doors(stage, origin):
+    """Return what a page of an origin gets from the HTTP API, the websocket and the issuer."""
+    bearer = {"Authorization": f"Bearer {mint(stage.deployed, stage.user)}"}
+    try:
+        with connect(stage.deployed.socket_url, additional_headers=bearer, proxy=None, origin=origin):
+            opened = origin
+    except InvalidStatus as refused:
+        opened = refused.response.status_code
+    return (
+        shared(f"{stage.deployed.api_url}/v1/conversations", origin, **bearer),
+        opened,
+        shared(f"{stage.deployed.issuer_url}/.well-known/openid-configuration", origin),
+    )
+
+
+def test_up_lets_pages_of_the_given_origins_call_until_the_next_up(scripted):
+    page = scripted.deployed.page_url.rstrip("/")
+    try:
+        scripted.command("up", "--origin", OWN)
+        assert doors(scripted, OWN) == (OWN, OWN, OWN)
+        assert doors(scripted, page) == (page, page, page)
+        assert doors(scripted, OTHER) == (403, 403, 403)
+    finally:
+        scripted.command("up")
+    assert doors(scripted, OWN) == (403, 403, 403)

@@ -81,6 +81,20 @@ def test_a_stage_that_is_started_or_stopped_is_one_line_of_json(name, monkeypatc
     assert json.loads(result.stdout) == {"up": False, "services": services, "stage": None}
 
 
+def test_a_stage_is_started_for_the_web_pages_that_up_names(monkeypatch):
+    given = {}
+
+    def start(*_, **options):
+        given.update(options)
+        return SimpleNamespace(socket_url="ws://here")
+
+    monkeypatch.setattr(lifecycle, "start_stage", start)
+    result = CliRunner().invoke(
+        main, ["up", "--origin", "http://localhost:5173", "--origin", "http://[::1]:8080"]
+    )
+    assert (result.exit_code, given["origins"]) == (0, ("http://localhost:5173", "http://[::1]:8080"))
+
+
 def test_the_summaries_of_the_commands_fit_a_terminal_of_80_columns():
     lines = CliRunner().invoke(main, ["--help"], terminal_width=80).output.splitlines()
     summaries = lines[lines.index("Commands:") + 1 :]
@@ -173,6 +187,12 @@ def test_ctrl_c_is_exit_code_130_and_no_traceback():
         ["send", "hi", "--user", "--new"],
         ["approve", "c1", "--call", " "],
         ["up", "--bundle"],
+        ["up", "--origin", "http://localhost:5173/"],
+        ["up", "--origin", "*"],
+        ["up", "--origin", "null"],
+        ["up", "--origin", "http://localhost:80"],
+        ["up", "--origin", "https://localhost:443"],
+        ["up", "--origin", "http://Localhost:5173"],
         ["watch", ""],
         ["watch", "c1", "--after", "-1"],
         ["watch", "c1", "--have", "1/answer"],

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 PAGE = "http://127.0.0.1:4569"
+OWN = "http://localhost:5173"
+"""A page of the stage's owner."""
 NAVIGATION = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
 

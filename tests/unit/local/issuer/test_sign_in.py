@@ -7,7 +7,7 @@ import pytest
 
 from stepline.local.stage.issuer.authorization import CODE_S, FORM_S, KEPT_MAX, SESSION_S, ExpiringStore
 from stepline.local.stage.issuer.signing import load_key
-from tests.unit.local.issuer.browser import NAVIGATION, PAGE, Browser
+from tests.unit.local.issuer.browser import NAVIGATION, OWN, PAGE, Browser
 
 
 def claims(token, browser, home):
@@ -37,6 +37,21 @@ def test_a_reload_signs_in_without_a_page(browser):
     back = browser.authorize(prompt="none")
     assert (back.status, browser.exchange(back.answered["code"]).status) == (303, 200)
     assert browser.authorize().answered.keys() == {"code", "state", "iss"}
+
+
+def test_a_page_of_the_owner_signs_in_and_out_at_its_root(browser):
+    back = browser.submit(browser.authorize(redirect_uri=f"{OWN}/").form)
+    assert back.location.startswith(f"{OWN}/?")
+    silent = browser.authorize(redirect_uri=f"{OWN}/", prompt="none")
+    assert silent.location.startswith(f"{OWN}/?")
+    code = silent.answered["code"]
+    assert browser.exchange(code, headers={"Origin": OWN}).status == 400  # the code is for another address
+    code = back.answered["code"]
+    answer = browser.exchange(code, headers={"Origin": OWN}, redirect_uri=f"{OWN}/")
+    assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, OWN)
+    token = json.loads(answer.body)["id_token"]
+    gone = browser.ask("GET", sign_out(token, f"{OWN}/"), headers=NAVIGATION)
+    assert (gone.status, gone.location) == (303, f"{OWN}/")
 
 
 def test_a_silent_request_without_a_session_needs_a_login(browser):
@@ -85,6 +100,10 @@ def test_a_sign_out_leads_to_no_foreign_address(browser):
         {"redirect_uri": f"{PAGE}/callback/"},
         {"redirect_uri": f"{PAGE}/callback?x=1"},
         {"redirect_uri": "http://localhost:4569/callback"},
+        {"redirect_uri": f"{PAGE}/"},
+        {"redirect_uri": OWN},
+        {"redirect_uri": f"{OWN}/callback"},
+        {"redirect_uri": "http://127.0.0.1:5173/"},
         {"redirect_uri": None},
         {"client_id": "other"},
     ],
@@ -194,7 +213,7 @@ def test_a_page_shows_names_as_text_and_runs_nothing(browser):
     assert "script-src" not in policy
     assert "unsafe" not in policy
     assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} <= set(policy.split("; "))
-    assert f"form-action 'self' {PAGE}" in policy
+    assert f"form-action 'self' {PAGE} {OWN};" in policy
     assert "<script" not in answer.body
 
 
@@ -212,8 +231,10 @@ def test_a_foreign_name_reaches_nothing(browser, host):
         assert browser.ask(method, path, headers={"Host": host or "x"}, fields=fields).status == 403
 
 
-@pytest.mark.parametrize("origin", ["http://evil.test", "null", "http://localhost:4569", f"{PAGE}0"])
-def test_documents_and_tokens_are_shared_with_the_page_alone(browser, origin):
+@pytest.mark.parametrize(
+    "origin", ["http://evil.test", "null", "http://localhost:4569", f"{PAGE}0", f"{OWN}0"]
+)
+def test_documents_and_tokens_are_shared_with_the_stages_pages_alone(browser, origin):
     code = browser.sign_in()
     asked = browser.exchange(code, headers={"Origin": origin})
     assert asked.status == 403
@@ -221,9 +242,10 @@ def test_documents_and_tokens_are_shared_with_the_page_alone(browser, origin):
     discovery = "/.well-known/openid-configuration"
     assert browser.ask("GET", discovery, headers={"Origin": origin}).status == 403
     assert "access-control-allow-origin" not in browser.ask("GET", discovery).headers
-    shared = browser.ask("GET", discovery, headers={"Origin": PAGE})
-    assert shared.headers["access-control-allow-origin"] == PAGE
-    assert "access-control-allow-credentials" not in shared.headers
+    for page in (PAGE, OWN):
+        shared = browser.ask("GET", discovery, headers={"Origin": page})
+        assert shared.headers["access-control-allow-origin"] == page
+        assert "access-control-allow-credentials" not in shared.headers
 
 
 def test_the_metadata_lists_the_supported_features(browser):

@@ -100,4 +100,6 @@ def test_an_issuer_of_another_page_starts_anew_at_its_port(home):
     pid = service.pid
     assert start_issuer(home, "http://127.0.0.1:2", said.append) == url
     assert service.pid != pid
-    assert len(said) == 2
+    own = start_issuer(home, "http://127.0.0.1:2", said.append, origins=["http://localhost:5173"])
+    assert own == url
+    assert len(said) == 3

@@ -67,7 +67,7 @@ def test_a_changed_template_anywhere_changes_the_digest(assembly):
 
 def test_a_stage_with_another_app_is_not_replaced(tmp_path):
     known = LocalStage("http://127.0.0.1:1", "", "", "", "", "", "", "", app="/shop", home=str(tmp_path))
-    chosen = dict.fromkeys(("endpoint", "issuer_url", "page_url", "model_url"), "")
+    chosen = {"endpoint": "", "issuer_url": "", "pages": [""], "model_url": ""}
     for app in (None, OwnApp(folder="/kiosk")):
         with pytest.raises(InputError, match="has the app of /shop: set STEPLINE_HOME") as refused:
             deploy_to_emulator(tmp_path, **chosen, chosen={}, known=known, progress=print, app=app)

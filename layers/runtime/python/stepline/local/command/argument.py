@@ -27,6 +27,11 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 CURSOR = click.IntRange(min=0)
 """The number of the event or batch to start after."""
 
+ORIGIN: Final = re.compile(
+    r"(?!http:.*:80$)(?!https:.*:443$)https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:\d{1,5})?", re.ASCII
+)
+"""A web page's origin as browsers send it: without a path, a capital letter, or the port that the scheme has anyway."""
+
 
 class Have(NamedTuple):
     """Running text that a client already has: `chars` of lane `lane` of stream `claim`."""
@@ -49,6 +54,21 @@ def check_text(context: click.Context, parameter: click.Parameter, text: str | N
     if any(text in other.opts for other in context.command.params):
         raise click.BadParameter(f"a value is needed, and {text} is an option", param=parameter)
     return text
+
+
+def check_origins(
+    context: click.Context,  # noqa: ARG001 - click's callback
+    parameter: click.Parameter,
+    texts: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Return the origins of an option. Raises click.BadParameter for one that no browser sends."""
+    for text in texts:
+        if not ORIGIN.fullmatch(text):
+            wanted = (
+                "an origin is like http://localhost:5173, without a path, a capital letter or a default port"
+            )
+            raise click.BadParameter(f"{text!r:.80}: {wanted}", param=parameter)
+    return texts
 
 
 def text_option(*names: str, metavar: str, help: str) -> Callable[[Decorated], Decorated]:  # noqa: A002 - the names are click's

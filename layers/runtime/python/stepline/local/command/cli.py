@@ -14,6 +14,7 @@ from stepline.local.command import cloud
 from stepline.local.command.argument import (
     Login,
     bundle_option,
+    check_origins,
     conversation_option,
     json_option,
     login_options,
@@ -94,8 +95,24 @@ def main(context: click.Context) -> None:
 @text_option(
     "--agent", metavar="PATH", help="Of that app: the construct to run, as Shop/Agent; default: the first."
 )
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    callback=check_origins,
+    metavar="URL",
+    help="The origin of a web page of yours that may call, as `http://localhost:5173`; may be repeated.",
+)
 @json_option
-def up(*, bundles: tuple[str, ...], model: str, app_folder: Path | None, agent: str, as_json: bool) -> None:
+def up(
+    *,
+    bundles: tuple[str, ...],
+    model: str,
+    app_folder: Path | None,
+    agent: str,
+    origins: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Start the local stage, or update it.
 
     Each bundle is checked before the deployment. The default is the bundle of the runtime. --bundle NAME=MODULE adds a
@@ -111,7 +128,9 @@ def up(*, bundles: tuple[str, ...], model: str, app_folder: Path | None, agent: 
 
     requested_mode()
     app = take_app(app_folder, agent) if app_folder else None
-    stage = lifecycle.start_stage(progress, bundle=module, further=further, model=model, app=app)
+    stage = lifecycle.start_stage(
+        progress, bundle=module, further=further, model=model, app=app, origins=origins
+    )
     progress(f"ready at {stage.socket_url}")
     if as_json:
         click.echo(render_status(lifecycle.stage_status()))

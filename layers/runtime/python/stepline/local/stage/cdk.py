@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -67,7 +67,7 @@ def deploy_to_emulator(
     *,
     endpoint: str,
     issuer_url: str,
-    page_url: str,
+    pages: Sequence[str],
     model_url: str,
     chosen: Mapping[str, str],
     known: LocalStage | None,
@@ -76,7 +76,8 @@ def deploy_to_emulator(
 ) -> LocalStage:
     """Deploy our app, or one of the caller's, to the emulator and return the stage; return early if nothing changed.
 
-    `chosen` are context keys of the app, such as the backend for programs. Raises InputError `other_app`, `agent_not_found`.
+    `pages` are the origins that may connect, the chat page's first; `chosen` are context keys of the app, such as the
+    backend for programs. Raises InputError `other_app`, `agent_not_found`.
     """
     _refuse_another(known, app)
     context = {
@@ -84,7 +85,7 @@ def deploy_to_emulator(
         "endpoint": endpoint,
         "oidc_issuer": issuer_url,
         "oidc_audience": AUDIENCE,
-        "allowed_origins": page_url,
+        "allowed_origins": ",".join(pages),
         **chosen,
     }
     fingerprint = digest_inputs(context)
@@ -227,7 +228,7 @@ def _read_stage(
     return LocalStage(
         endpoint=endpoint,
         issuer_url=context["oidc_issuer"],
-        page_url=context["allowed_origins"],
+        page_url=context["allowed_origins"].partition(",")[0],
         socket_url=values["WebSocketUrl"],
         api_url=values["HttpUrl"],
         table=values["TableName"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -55,12 +55,12 @@ class Emulator:
             self._environment, LOCK_FILE, lambda: progress("installing the emulator (70 MB, some seconds)")
         )
 
-    def start(self, model: Mapping[str, str], progress: Progress, *, page: str = "") -> str:
+    def start(self, model: Mapping[str, str], progress: Progress, *, pages: Sequence[str] = ()) -> str:
         """Start the emulator with the `model` variables for functions; return its endpoint.
 
-        An emulator with other variables is restarted. `page` is the origin of the only web page that may call it.
+        An emulator with other variables is restarted. `pages` are the origins of the only web pages that may call it.
         """
-        model = {**model, PAGES: page}
+        model = {**model, PAGES: " ".join(pages)}
         self.install(progress)
         port = claimed_port("emulator", self._home)
         if self.service.running and (changed := self._fingerprint.changed(self._inputs(port, model))):

@@ -70,11 +70,12 @@ def start_page(home: Path, progress: Progress) -> str:
     )
 
 
-def start_issuer(home: Path, page_url: str, progress: Progress) -> str:
-    """Start the issuer unless it runs; return its address."""
+def start_issuer(home: Path, page_url: str, progress: Progress, *, origins: Sequence[str] = ()) -> str:
+    """Start the issuer unless it runs; return its address. `origins` are those of pages beside the chat page."""
     command = [
         *("stepline.local.stage.issuer", "--home", str(home)),
         *("--page", page_url, "--name", name_user("")),
+        *(word for origin in origins for word in ("--origin", origin)),
     ]
     return _keep(
         *("issuer", "token issuer", ISSUER_PORT, home, command),
@@ -252,18 +253,19 @@ def start_stage(
     settings: Mapping[str, str] = MappingProxyType({}),
     model: str = "",
     app: OwnApp | None = None,
+    origins: Sequence[str] = (),
 ) -> LocalStage:
     """Start the missing services, deploy changes, and resume all interrupted turns.
 
-    `bundle` is a module of the caller's folder, or one that the functions include; `further` are those that a
-    conversation may choose, by name. `settings` are additional ones for the emulator, `model` is the model of every
-    role, or the address of its server. `app` is an app of the caller's, which has its own bundles.
+    `bundle` is a module of the caller's folder, or one of the functions; a conversation may choose of `further` by name.
+    `settings` are the emulator's, `model` is every role's or its server's address; pages of `origins` may call. `app` is
+    one of the caller's, which has its own bundles.
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
         agent = BundleCode() if app else _take_bundles(bundle, further, home, progress)
         descriptors = take_descriptors(given([DESCRIPTORS]), home)
         page_url = start_page(home, progress)
-        issuer_url = start_issuer(home, page_url, progress)
+        issuer_url = start_issuer(home, page_url, progress, origins=origins)
         asked = model_variables(home, progress, model)
         programs = prepare(home, progress)
         if programs["exec_image"] and agent.folder:
@@ -274,12 +276,12 @@ def start_stage(
         if known is not None and known.bundle != agent.module and not app:
             progress(f"changing the bundle from {known.bundle} to {agent.module}")
         variables = {**asked, **given(_SECRET_VARIABLES), **_docker(programs), **settings}
-        endpoint = emulator.start(variables, progress, page=page_url)
+        endpoint = emulator.start(variables, progress, pages=(page_url, *origins))
         stage = deploy_to_emulator(
             home,
             endpoint=endpoint,
             issuer_url=issuer_url,
-            page_url=page_url,
+            pages=(page_url, *origins),
             model_url=asked.get("ANTHROPIC_BASE_URL") or asked.get("OPENAI_BASE_URL", ""),
             chosen=programs
             | choose_model(asked, model, read_local_choices())

@@ -1,4 +1,4 @@
-"""The issuer over HTTP: documents and tokens for all programs on this machine, sign-in pages for the chat page only.
+"""The issuer over HTTP: documents and tokens for all programs on this machine, sign-in pages for the pages of the stage only.
 
 Redirects go to registered addresses only, compared character by character. The pages answer a browser that displays
 them, not one that embeds or fetches them, and accept a form only from themselves.
@@ -67,10 +67,11 @@ _KEY_FIELD: Final = """<label for="key">Key, of the address that `stepline page`
 _DIGEST: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
-def render_policy(page: str) -> str:
-    """Return the policy of the pages: a style, and a form that posts here and redirects to `page`."""
+def render_policy(*pages: str) -> str:
+    """Return the policy of the pages: a style, and a form that posts here and redirects to one of `pages`."""
+    targets = " ".join(("'self'", *pages))
     return (
-        f"default-src 'none'; style-src 'sha256-{_DIGEST}'; form-action 'self' {page}; base-uri 'none'; "
+        f"default-src 'none'; style-src 'sha256-{_DIGEST}'; form-action {targets}; base-uri 'none'; "
         "frame-ancestors 'none'"
     )
 
@@ -113,6 +114,9 @@ def _render(title: str, body: str) -> str:
 
 
 LIFETIME_S: Final = 3600
+CALLBACK: Final = "/callback"
+SIGNED_OUT: Final = "/signed-out"
+"""The paths of the chat page to which a sign-in and a sign-out lead."""
 BODY_MAX_BYTES: Final = 8192
 _FIELDS_MAX: Final = 20
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -122,22 +126,27 @@ _HTML: Final = "text/html; charset=utf-8"
 
 @dataclass(frozen=True)
 class _IssuerSite:
-    """The issuer's address, the page that may sign in here, "" for none, and the name that its form suggests."""
+    """The issuer's address, the chat page that may sign in here, "" for none, and the name that its form suggests.
+
+    `origins` are those of further pages that may.
+    """
 
     url: str
     page: str
     name: str
     home: Path
+    origins: tuple[str, ...] = ()
     sign_ins: SignIns = field(default_factory=SignIns)
     key: str = field(default="", repr=False)
 
     @property
-    def callback(self) -> str:
-        return f"{self.page}/callback"
+    def pages(self) -> tuple[str, ...]:
+        return (*filter(None, [self.page]), *self.origins)
 
-    @property
-    def signed_out(self) -> str:
-        return f"{self.page}/signed-out"
+    def may_lead_to(self, address: str, own: str) -> bool:
+        """Return True if an address is registered: `own` of the chat page, and the root of any other, as in AWS."""
+        registered = [f"{origin}/" for origin in self.origins]
+        return address in registered or (bool(self.page) and address == f"{self.page}{own}")
 
     @property
     def cookie(self) -> str:
@@ -208,12 +217,12 @@ class IssuerHandler(BaseHTTPRequestHandler):
         A foreign page that resolves its name to this machine has another `Host`.
         """
         path = self.path.partition("?")[0]
-        allowed = [self.site.url] if path == AUTHORIZE else [self.site.page]
+        allowed = (self.site.url,) if path == AUTHORIZE else self.site.pages
         origins = self.headers.get_all("origin", [])
         if self.command == "POST" and path == AUTHORIZE and not origins:
             return False
         own_host = self.headers.get_all("host", []) == [urlsplit(self.site.url).netloc]
-        return own_host and (not origins or origins == allowed)
+        return own_host and (not origins or (len(origins) == 1 and origins[0] in allowed))
 
     def _give_document(self, path: str) -> None:
         body = discovery(self.site.url) if path == DISCOVERY else key_set(load_key(self.site.home))
@@ -232,27 +241,29 @@ class IssuerHandler(BaseHTTPRequestHandler):
     def _authorize(self, asked: Mapping[str, str]) -> None:
         """Answer the first request of a sign-in: with a code for the existing session, or with the form."""
         site = self.site
-        if not site.page or (asked.get("client_id"), asked.get("redirect_uri")) != (AUDIENCE, site.callback):
+        back = asked.get("redirect_uri", "")
+        if asked.get("client_id") != AUDIENCE or not site.may_lead_to(back, CALLBACK):
             # Nothing is sent to an address that is not registered.
             self._refuse(
-                HTTPStatus.BAD_REQUEST, "Unknown client", "This is not the address of the chat page."
+                HTTPStatus.BAD_REQUEST, "Unknown client", "This is not the address of a page of the stage."
             )
             return
         if error := _check_request(asked):
-            self._redirect_back({"error": error, "state": asked.get("state", "")})
+            self._redirect_back(back, {"error": error, "state": asked.get("state", "")})
             return
         wanted = Authorization(
             client_id=AUDIENCE,
-            redirect_uri=site.callback,
+            redirect_uri=back,
             state=asked.get("state", ""),
             nonce=asked.get("nonce", ""),
             challenge=asked["code_challenge"],
         )
         session, prompt = self._session(), asked.get("prompt", "")
         if site.sign_ins.user_of(session) and prompt != "login":
-            self._redirect_back({"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state})
+            code = site.sign_ins.grant_code(wanted, session)
+            self._redirect_back(back, {"code": code, "state": wanted.state})
         elif prompt == "none":
-            self._redirect_back({"error": "login_required", "state": wanted.state})
+            self._redirect_back(back, {"error": "login_required", "state": wanted.state})
         else:
             self._show_form(wanted)
 
@@ -275,6 +286,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         site.sign_ins.end(self._session())
         session = site.sign_ins.begin(user)
         self._redirect_back(
+            wanted.redirect_uri,
             {"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state},
             cookie=self._cookie(site.cookie, session, SESSION_S),
         )
@@ -306,9 +318,9 @@ class IssuerHandler(BaseHTTPRequestHandler):
         if ours:
             site.sign_ins.end(session)
         gone = self._cookie(site.cookie, "", 0) if ours else ""
-        if site.page and asked.get("post_logout_redirect_uri") == site.signed_out:
+        if site.may_lead_to(back := asked.get("post_logout_redirect_uri", ""), SIGNED_OUT):
             state = {"state": asked["state"]} if asked.get("state") else {}
-            self._redirect(f"{site.signed_out}{'?' if state else ''}{urlencode(state)}", gone)
+            self._redirect(f"{back}{'?' if state else ''}{urlencode(state)}", gone)
         else:
             self._say_html(
                 HTTPStatus.OK, _render_message("Signed out", "You can close this window."), cookie=gone
@@ -375,10 +387,10 @@ class IssuerHandler(BaseHTTPRequestHandler):
         is_form = self.headers.get_content_type() == _FORM
         return _read_fields(body.decode("latin-1")) if is_form else None
 
-    def _redirect_back(self, answer: Mapping[str, str], *, cookie: str = "") -> None:
+    def _redirect_back(self, back: str, answer: Mapping[str, str], *, cookie: str = "") -> None:
         """Redirect to the page. `iss` names the issuer of the answer (RFC 9207)."""
         query = {name: value for name, value in answer.items() if value}
-        self._redirect(f"{self.site.callback}?{urlencode({**query, 'iss': self.site.url})}", cookie)
+        self._redirect(f"{back}?{urlencode({**query, 'iss': self.site.url})}", cookie)
 
     def _redirect(self, url: str, cookie: str) -> None:
         self._say(HTTPStatus.SEE_OTHER, b"", {"Location": url}, cookie)
@@ -387,13 +399,13 @@ class IssuerHandler(BaseHTTPRequestHandler):
         self._say_html(status, _render_message(title, words))
 
     def _say_html(self, status: HTTPStatus, text: str, *, cookie: str = "") -> None:
-        headers = {"Content-Type": _HTML, "Content-Security-Policy": render_policy(self.site.page)}
+        headers = {"Content-Type": _HTML, "Content-Security-Policy": render_policy(*self.site.pages)}
         self._say(status, text.encode(), headers, cookie)
 
     def _say_json(self, status: HTTPStatus, body: Mapping[str, Any]) -> None:
         headers = {"Content-Type": "application/json"}
-        if self.site.page and self.headers.get("origin") == self.site.page:
-            headers |= {"Access-Control-Allow-Origin": self.site.page, "Vary": "Origin"}
+        if (origin := self.headers.get("origin")) in self.site.pages:
+            headers |= {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
         self._say(status, json.dumps(body).encode(), headers)
 
     def _say(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str], cookie: str = "") -> None:
@@ -412,9 +424,18 @@ class IssuerHandler(BaseHTTPRequestHandler):
 
 
 def make_issuer_server(
-    port: int, home: Path = HOME, *, page: str = "", name: str = "", sign_ins: SignIns | None = None
+    port: int,
+    home: Path = HOME,
+    *,
+    page: str = "",
+    origins: tuple[str, ...] = (),
+    name: str = "",
+    sign_ins: SignIns | None = None,
 ) -> OwnServer:
-    """Return the issuer's server; port 0 picks a free one. `page` is the origin of the only client that may sign in."""
+    """Return the issuer's server; port 0 picks a free one.
+
+    `page` is the origin of the chat page, `origins` are those of the only other pages that may sign a user in.
+    """
 
     class Handler(IssuerHandler):
         pass
@@ -422,7 +443,13 @@ def make_issuer_server(
     server = OwnServer((LOOPBACK, port), Handler)
     url = f"http://{LOOPBACK}:{server.server_address[1]}"
     Handler.site = _IssuerSite(
-        url=url, page=page, name=name, home=home, sign_ins=sign_ins or SignIns(), key=load_owner_key(home)
+        url=url,
+        page=page,
+        origins=origins,
+        name=name,
+        home=home,
+        sign_ins=sign_ins or SignIns(),
+        key=load_owner_key(home),
     )
     load_key(home)
     return server
