@@ -5,7 +5,13 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.errors import DependencyError
-from stepline.local.stage.cdk import SETTLED_STATES, drop_stale, plan_stale, read_origins
+from stepline.local.stage.cdk import (
+    SETTLED_STATES,
+    drop_stale,
+    plan_stale,
+    read_origins,
+    render_choices,
+)
 from stepline.local.stage.own_app import AssembledStack, read_assembly
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
@@ -102,3 +108,11 @@ def test_an_api_answers_the_origins_that_its_template_says():
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"CorsConfiguration": {"CorsRules": []}}}
     template = {"Resources": {"A": api, "B": closed, "C": TOPIC, "D": bucket}}
     assert read_origins(template) == {"doors": CORS}
+
+
+def test_a_choice_of_several_lines_reaches_the_app_whole():
+    providers = {"own": {"base_url": "http://127.0.0.1:11434/v1"}}
+    flag, choice = render_choices({"model_providers": json.dumps(providers, indent=2)})
+    name, _, value = choice.partition("=")
+    assert (flag, name, json.loads(value)) == ("--context", "model_providers", providers)
+    assert "\n" not in value

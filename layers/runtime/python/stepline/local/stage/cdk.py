@@ -145,11 +145,10 @@ def _synthesise(
 ) -> None:
     """Write the assembly of our app, or of the caller's by the command in its cdk.json."""
     given = app.context({key: value for key, value in context.items() if key not in OURS}) if app else context
-    flags = [flag for key, value in given.items() for flag in ("--context", f"{key}={value}")]
     # Without docstrings, the CDK's bytecode takes half the space.
     command = () if app else ("--app", f'"{PYTHON}" -OO app.py')
     cdk(
-        ["synth", "--quiet", "--output", str(assembly), *flags, *command],
+        ["synth", "--quiet", "--output", str(assembly), *render_choices(given), *command],
         cwd=Path(app.folder) if app else REPOSITORY,
         log=assembly.with_name("synth.log"),
     )
@@ -169,6 +168,15 @@ def _deploy(cdk: Callable[..., None], endpoint: str, stacks: str, home: Path, pr
     )
     for name in [*dropped, *drop_stale(formation, assembly)]:
         progress(f"deleted the stack {name}, which the app no longer has")
+
+
+def render_choices(context: Mapping[str, str]) -> list[str]:
+    """Return the flags of the CDK's command line, which ignores a value after its first line: JSON becomes one line."""
+    return [
+        flag
+        for key, value in context.items()
+        for flag in ("--context", f"{key}={' '.join(value.splitlines())}")
+    ]
 
 
 def _report_changes(

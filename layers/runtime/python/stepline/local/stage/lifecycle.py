@@ -291,13 +291,7 @@ def start_stage(
             progress=progress,
             app=app,
         )
-        if not app:
-            stage = replace(
-                stage,
-                bundle=agent.module,
-                bundles=dict(agent.further),
-                requests=first_requests(asked) if agent.module == DEFAULT else agent.requests,
-            )
+        stage = stage if app else _describe(stage, agent, asked)
         stage = replace(stage, exec_mode=programs["exec_mode"])
         store_secrets(stage, descriptors)
         if stage != known:
@@ -313,6 +307,12 @@ def _take_bundles(bundle: str, further: Mapping[str, str], home: Path, progress:
     beside = checkout_bundles(Path.cwd(), progress)
     agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
     return replace(agent, further={**beside, **agent.further})
+
+
+def _describe(stage: LocalStage, agent: BundleCode, asked: Mapping[str, str]) -> LocalStage:
+    """Return the stage with its bundles, and the requests that they answer."""
+    requests = first_requests(asked) if agent.module == DEFAULT else agent.requests
+    return replace(stage, bundle=agent.module, bundles=dict(agent.further), requests=requests)
 
 
 def _docker(programs: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from stepline.local.stage.cdk import CDK
+from stepline.local.stage.cdk import CDK, render_choices
 from stepline.local.stage.deployed import PYTHON, read_json
 from stepline.model.base import Value
 
@@ -50,11 +50,9 @@ def render_bootstrap(account: str, region: str, profile: str, *, qualifier: str 
 
 def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: str) -> list[str]:
     """Return the command that writes a stage's templates into `folder`."""
-    choices = {**context, "stage": stage}
-    flags = [flag for key, value in choices.items() for flag in ("--context", f"{key}={value}")]
     return [
         *(str(CDK), "synth", "--quiet", "--output", str(folder), "--app", f'"{PYTHON}" app.py'),
-        *(*flags, *_profile(profile), *_QUIET),
+        *(*render_choices({**context, "stage": stage}), *_profile(profile), *_QUIET),
     ]
 
 
