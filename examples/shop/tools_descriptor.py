@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from examples.shop.orders import REFUNDS, orders_of, refunds_of
-from stepline import Tool, ToolContext, ToolError, ToolOutput, ToolSpec
+from stepline import Tool, ToolContext, ToolError, tool
 
-LIST_ORDERS: Final = ToolSpec(
-    tool_id="shop.list_orders",
-    purpose="List the customer's orders and their refunds.",
-    schema={"type": "object", "additionalProperties": False, "properties": {}},
-    returns="the orders: number, item, price in euros, date, state; and the refunds by number",
+
+@tool(
+    "shop.list_orders",
     effect="pure",
     read_only=True,
+    returns="the orders: number, item, price in euros, date, state; and the refunds by number",
+    examples=({},),
+    requests=("Which orders do I have?",),
 )
-REFUND: Final = ToolSpec(
-    tool_id="shop.refund",
-    purpose="Pay the price of an order back to the customer. Read sk:public.returns first.",
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["number", "reason"],
-        "properties": {
-            "number": {"type": "string", "description": "the order's number, such as A-17"},
-            "reason": {"type": "string", "description": "the customer's reason, in a sentence"},
-        },
-    },
-    returns="the amount in euros",
-    effect="once",
-    read_only=False,
+def list_orders(context: ToolContext) -> dict[str, Any]:
+    """List the customer's orders and their refunds."""
+    return {"orders": list(orders_of(context.user).values()), "refunds": refunds_of(context.store)}
+
+
+@tool(
+    "shop.refund",
     approval="always",
+    returns="the amount in euros",
     examples=({"number": "A-17", "reason": "It arrived broken."},),
+    requests=("Please take order A-17 back, it arrived broken.",),
 )
-
-
-def run_list_orders(_: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """List the orders of the conversation's owner."""
-    facts = {"orders": list(orders_of(context.user).values()), "refunds": refunds_of(context.store)}
-    return ToolOutput(blocks=(context.result(LIST_ORDERS.tool_id, facts),))
-
-
-def run_refund(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """Refund an order once. Raises ToolError: `order_not_found`, `refunded_already`, `refunds_unavailable`."""
-    number = params["number"]
+def refund(
+    number: Annotated[str, "the order's number, such as A-17"],
+    reason: Annotated[str, "the customer's reason, in a sentence"],
+    context: ToolContext,
+) -> dict[str, float]:
+    """Pay the price of an order back to the customer. Read sk:public.returns first."""
     order = orders_of(context.user).get(number)
     if order is None:
         raise ToolError(f"the customer has no order {number}", code="order_not_found")
@@ -54,11 +43,8 @@ def run_refund(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     if context.store is None:
         raise ToolError("a program cannot refund", code="refunds_unavailable")
     context.store.put(REFUNDS, {**refunds, number: order["eur"]})
-    context.emit("shop.refunded", {"number": number, "eur": order["eur"], "reason": params["reason"]})
-    return ToolOutput(blocks=(context.result(REFUND.tool_id, {"status": "ok", "eur": order["eur"]}),))
+    context.emit("shop.refunded", {"number": number, "eur": order["eur"], "reason": reason})
+    return {"eur": order["eur"]}
 
 
-TOOLS: Final[Sequence[Tool]] = (
-    Tool(spec=LIST_ORDERS, run=run_list_orders),
-    Tool(spec=REFUND, run=run_refund),
-)
+TOOLS: Final[tuple[Tool, ...]] = (list_orders, refund)

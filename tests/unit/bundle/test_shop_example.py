@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from examples.shop import WORKFLOW
-from examples.shop.tools_descriptor import REFUND, TOOLS
+from examples.shop.tools_descriptor import TOOLS
 from stepline.local.knowledge.build_index import build_index
 from stepline.local.stage.bundle_code import take_bundle
 from stepline.testing import Conversation, PlayedTurn, answer, call_tool, run_turn
@@ -19,6 +19,7 @@ from stepline.testing import Conversation, PlayedTurn, answer, call_tool, run_tu
 ROOT = Path(__file__).parents[3]
 SHOP = ROOT / "examples/shop"
 BUNDLE = "examples.shop"
+REFUND = "shop.refund"
 BROKEN = {"number": "A-17", "reason": "It arrived broken."}
 
 
@@ -38,7 +39,7 @@ def conversation() -> Iterator[Conversation]:
 
 
 def asked_for_a_refund(conversation: Conversation) -> PlayedTurn:
-    return conversation.run("A-17 arrived broken.", decisions=[call_tool(REFUND.tool_id, BROKEN)])
+    return conversation.run("A-17 arrived broken.", decisions=[call_tool(REFUND, BROKEN)])
 
 
 @pytest.mark.usefixtures("catalogue")
@@ -65,20 +66,20 @@ def test_a_refund_waits_for_the_customer_and_is_paid_once(conversation: Conversa
     asked = asked_for_a_refund(conversation)
     assert (asked.ended.outcome, asked.results) == ("parked", ())
     paid = conversation.answer_call("approved", decisions=[answer("You get 49 euros back.")])
-    assert (paid.answer, paid.result(REFUND.tool_id).data["eur"]) == ("You get 49 euros back.", 49.0)
+    assert (paid.answer, paid.result(REFUND).data["result"]["eur"]) == ("You get 49 euros back.", 49.0)
     sent = [event.data for event in paid.events if event.type == "react.tool.event"]
     assert [(one["type"], one["data"]) for one in sent] == [("shop.refunded", {**BROKEN, "eur": 49.0})]
     asked_for_a_refund(conversation)
     again = conversation.answer_call("approved", decisions=[answer("You have it already.")])
-    assert again.result(REFUND.tool_id).error["code"] == "refunded_already"
+    assert again.result(REFUND).error["code"] == "refunded_already"
 
 
 def test_a_denied_refund_is_not_paid(conversation: Conversation) -> None:
     asked_for_a_refund(conversation)
     denied = conversation.answer_call("denied", text="I keep it.", decisions=[answer("Good.")])
-    assert denied.result(REFUND.tool_id).error["code"] == "denied"
+    assert denied.result(REFUND).error["code"] == "denied"
     listed = conversation.run("And now?", decisions=[call_tool("shop.list_orders"), answer("Two orders.")])
-    assert listed.result("shop.list_orders").data["refunds"] == {}
+    assert listed.result("shop.list_orders").data["result"]["refunds"] == {}
 
 
 def test_an_edited_refund_is_of_another_order(conversation: Conversation) -> None:
@@ -86,7 +87,7 @@ def test_an_edited_refund_is_of_another_order(conversation: Conversation) -> Non
     edited = conversation.answer_call(
         "edited", params={**BROKEN, "number": "A-99"}, decisions=[answer("No such order.")]
     )
-    assert edited.result(REFUND.tool_id).error["code"] == "order_not_found"
+    assert edited.result(REFUND).error["code"] == "order_not_found"
 
 
 def test_the_hooks_say_what_earlier_turns_left(conversation: Conversation) -> None:
