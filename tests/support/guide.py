@@ -1,4 +1,4 @@
-"""How-to guides as tests: the blocks of a page of docs/how-to, run in their order in a fresh project.
+"""How-to guides as tests: the blocks of a page of docs/how-to or examples, run in their order in a fresh project.
 
 A block is run by its language: `python` in this process, where names last to the page's end and a top-level `await` is
 allowed; `sh` in a shell, whose folder, exported variables and functions last; `console` command by command, the output
@@ -24,6 +24,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -46,6 +47,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 _RUN: Final = ("python", "console", *_SHELLS)
 _HOMES: Final = {"HOME", "STEPLINE_HOME"}
 """Variables that a module keeps when it is imported: another test would find a page's."""
+EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 _PATH: Final = f"{Path(sys.executable).parent}:{os.defpath}"
 _STATE: Final = """
 test -f {state} && . {state}
@@ -53,6 +55,12 @@ set -euo pipefail
 {script}
 set +u; {{ export -p; declare -f; printf 'cd %q\\n' "$PWD"; }} >{state}
 """
+
+
+def copy_examples(project: Path) -> None:
+    """Put the folder of examples into a project, as a checkout has it, without what their commands make."""
+    made = shutil.ignore_patterns(".knowledge", "__pycache__", "node_modules", "dist", "cdk.out")
+    shutil.copytree(EXAMPLES, project / "examples", ignore=made)
 
 
 class Block(NamedTuple):

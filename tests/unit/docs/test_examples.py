@@ -1,19 +1,21 @@
-"""The pages of examples/ that need no stage, followed to the letter; the others are in tests/e2e/test_guide.py."""
+"""The pages of examples/, followed to the letter where they need no stage; the rest of them is in tests/e2e/test_guide.py."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from stepline.local.scripted.server import ScriptedServer
-from tests.support.guide import Guide, blocks_of
+from tests.support.guide import Guide, blocks_of, copy_examples
 from tests.unit.docs.source import ROOT
 
 PAGES = sorted((ROOT / "examples").glob("*/README.md"))
+LIST = ROOT / "examples/README.md"
+ROW = re.compile(r"^\| \[(\w+)\]\(\1/README\.md\) \| (.+) \|$", re.MULTILINE)
+FIRST = re.compile(r"# [^\n]+\n\n(.+?\.)(?=\s)", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)")
 
 
@@ -37,7 +39,7 @@ def test_an_example_prints_the_transcript_of_its_page(
     page: Path, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
     project = tmp_path / "project"
-    shutil.copytree(page.parent.parent, project / "examples", ignore=shutil.ignore_patterns(".knowledge"))
+    copy_examples(project)
     Guide(page, project, {**environment, "STEPLINE_HOME": str(tmp_path / "home")}).follow()
 
 
@@ -58,6 +60,22 @@ def test_every_block_of_an_example_runs_or_says_why_not(page: Path) -> None:
     assert [(block.line, block.language) for block in blocks] == []
 
 
+def test_the_list_has_the_first_sentence_of_each_page() -> None:
+    opened = {name_of(page): FIRST.match(page.read_text()) for page in PAGES}
+    said = {name: " ".join(found[1].split()) for name, found in opened.items() if found}
+    assert dict(ROW.findall(LIST.read_text())) == said
+    assert said.keys() == opened.keys()
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/README.md"], ids=["readme", "docs"])
+def test_the_list_of_examples_is_linked(page: Path) -> None:
+    found = {(page.parent / link).resolve() for link in LINK.findall(page.read_text())}
+    assert LIST in found
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_an_example_is_listed_in_the_documentation(page: Path) -> None:
-    assert f"../examples/{name_of(page)}" in (ROOT / "docs/README.md").read_text()
+def test_a_page_has_a_command_that_runs_the_example_and_one_that_tests_it(page: Path) -> None:
+    text = page.read_text()
+    assert text.index("\nRun it") < text.index("\nTest it")
+    (tested,) = [block.text for block in blocks_of(page) if block.text.startswith("pytest ")]
+    assert (ROOT / tested.split()[2].partition("::")[0]).is_file()
