@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -19,16 +20,6 @@ from tests.unit.local.install.fresh_environment import EPOCH_S, VERSION, Install
 
 PAGE = "stepline/_app/web/dist/assets/licenses.md"
 SERVER = "stepline/_app/web/dist-serve/licenses.md"
-OWN_APP = """
-import aws_cdk as cdk
-
-from stepline_cdk import Agent
-
-app = cdk.App(outdir="out")
-stack = cdk.Stack(app, "Shop")
-cdk.CfnOutput(stack, "Socket", value=Agent(stack, "Agent", bundle="kiosk").socket_url)
-app.synth()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +124,11 @@ def test_an_app_of_your_own_synthesises_the_construct_of_the_wheel(dist, tmp_pat
     (wheel,) = dist.glob("*.whl")
     here = Installed(tmp_path, wheel, sees=True)
     before = here.files()
-    (here.outside / "kiosk").mkdir()
-    (here.outside / "kiosk/__init__.py").write_text("from stepline import BaseWorkflow as WORKFLOW\n")
-    (here.outside / "app.py").write_text(OWN_APP)
-    done = run([str(here.python), "app.py"], env=variables_of(here), cwd=here.outside)
+    shutil.copytree(ROOT / "examples/hello", here.outside, dirs_exist_ok=True)
+    variables = variables_of(here) | {"CDK_OUTDIR": "out"}
+    done = run([str(here.python), "app.py"], env=variables, cwd=here.outside)
     assert done.returncode == 0, done.stdout + done.stderr
-    template = json.loads((here.outside / "out/Shop.template.json").read_text())
+    template = json.loads((here.outside / "out/Hello.template.json").read_text())
     kinds = {one["Type"] for one in template["Resources"].values()}
     assert {"AWS::ApiGatewayV2::Api", "AWS::Lambda::Function", "AWS::StepFunctions::StateMachine"} <= kinds
     assert "Socket" in template["Outputs"]
