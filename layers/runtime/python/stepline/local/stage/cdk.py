@@ -112,14 +112,7 @@ def deploy_to_emulator(
     _deploy(cdk, endpoint, agent.stack.path if agent else "--all", home, progress)
     stage = replace(_read_stage(home, endpoint, context, agent), model_url=model_url, fingerprint=fingerprint)
     if app and agent:
-        stage = replace(
-            stage,
-            app=app.folder,
-            bundle=agent.module,
-            requests=requests,
-            stack=agent.stack.name,
-            prefix=agent.prefix,
-        )
+        stage = agent.describe(stage, app, requests)
     _repair(stage, assembly)
     Fingerprint(home / _INPUTS_FILE).take(inputs)
     return stage

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from stepline.errors import DependencyError, InputError
-from stepline.local.stage.deployed import LOCAL_STAGE, read_json
+from stepline.local.stage.deployed import LOCAL_STAGE, LocalStage, read_json
 from stepline.model.base import Value
 
 CONTEXT: Final = "stepline:local"
@@ -53,6 +55,17 @@ class AssembledAgent(Value):
         """The module of its bundle."""
         outputs: dict[str, dict[str, str]] = self.stack.template["Outputs"]
         return outputs[f"{self.prefix}{MODULE}"]["Value"]
+
+    def describe(self, stage: LocalStage, app: OwnApp, requests: tuple[str, ...]) -> LocalStage:
+        """Return the stage with this agent of an app, and the requests that its tools answer."""
+        return replace(
+            stage,
+            app=app.folder,
+            bundle=self.module,
+            requests=requests,
+            stack=self.stack.name,
+            prefix=self.prefix,
+        )
 
 
 def take_app(folder: Path, agent: str = "") -> OwnApp:
