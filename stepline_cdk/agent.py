@@ -71,6 +71,11 @@ PROPS: Final[Mapping[str, str]] = {
     "page": "page",
 }
 """The choices of a stage that an agent has as props of its own."""
+OF_CDK: Final[Mapping[str, str]] = {
+    "permissions_boundary_arn": "iam.PermissionsBoundary.of(agent).apply(…)",
+    "tags": "cdk.Tags.of(agent).add(…)",
+}
+"""The choices of a stage for which the CDK has a way for each construct."""
 _ID_CHARS: Final = 10
 _RUN: Final = "SteplineLocalRun"
 """The construct of an app whose agent for the local stage is found."""
@@ -370,10 +375,12 @@ def _at(agent: Agent, sentence: str, code: str) -> InputError:
 
 
 def _refuse_props(agent: Agent, choices: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the choices. Raises InputError for one that an agent has as a prop of another name."""
+    """Return the choices. Raises InputError for one that an agent has under another name, or an app for any construct."""
     for choice in choices:
         if choice in PROPS:
             raise _at(agent, f"{choice}: an agent has the prop {PROPS[choice]} for it", "bad_choice")
+        if choice in OF_CDK:
+            raise _at(agent, f"{choice}: an app has {OF_CDK[choice]} for it", "bad_choice")
     return choices
 
 

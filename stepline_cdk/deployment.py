@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 
 from stepline_cdk.code import Code
 from stepline_cdk.names import NAMES
@@ -69,5 +70,10 @@ class Deployment(Parts):
             description=f"Stepline: {DESCRIPTIONS[word]}",
         )
         cdk.Annotations.of(stack).acknowledge_warning(_TRANSITION)
+        for name, value in self.stage.tags.items():
+            cdk.Tags.of(stack).add(name, value)
+        if arn := self.stage.permissions_boundary_arn:
+            boundary = iam.ManagedPolicy.from_managed_policy_arn(stack, "Boundary", arn)
+            iam.PermissionsBoundary.of(stack).apply(boundary)
         self.stacks[word] = stack
         return stack

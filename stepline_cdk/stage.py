@@ -20,6 +20,7 @@ from stepline.model.tenancy.concurrency import (
 from stepline.ports.descriptor import stage_secret_prefix
 from stepline.ports.model import DEFAULT_ROLE, RoleChoice, named_providers, split_model
 from stepline.settings import KEYED, ProviderName
+from stepline_cdk.choice.account import TAG_NAME, TAG_VALUE, TAGS_MOST, AccountChoices
 from stepline_cdk.choice.agent import MODEL, AgentChoices, ToolChoices
 from stepline_cdk.choice.declare import LOCAL
 from stepline_cdk.choice.operation import OperationChoices
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 LOCAL_TURNS: Final = 10
 """Turns that run at once on a developer's machine, whose two processors they share."""
-GROUPS: Final = (SignInChoices, AgentChoices, ToolChoices, ProgramChoices, OperationChoices)
+GROUPS: Final = (SignInChoices, AgentChoices, ToolChoices, ProgramChoices, OperationChoices, AccountChoices)
 """The groups of choices, in the order in which pages list them."""
 _SIGN_IN: Final = re.compile(r"https://.+|http://localhost(:\d+)?")
 """The redirect URLs that Cognito accepts for a sign-in page."""
@@ -41,7 +42,7 @@ BEDROCK: Final = "bedrock"
 _COGNITO_OWN: Final = ("aws", "amazon", "cognito")
 
 
-class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInChoices):
+class Stage(AccountChoices, OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInChoices):
     """One deployment.
 
     A choice is a field of a group in `stepline_cdk/choice`, with its type, meaning, defaults and cost; docs/reference/choices.md
@@ -74,6 +75,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
         self._check_issuer()
         self._check_page()
         self._check_release()
+        self._check_account()
         return self
 
     def _check_programs(self) -> None:
@@ -233,6 +235,20 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
             raise ValueError(
                 f"page and page_domain: got false and {self.page_domain!r}, takes page=true with a domain"
             )
+
+    def _check_account(self) -> None:
+        """Refuse tags that AWS would refuse mid-deployment."""
+        if len(self.tags) > TAGS_MOST:
+            raise refusal("tags", len(self.tags), f"at most {TAGS_MOST} tags")
+        for name, value in self.tags.items():
+            if not TAG_NAME.fullmatch(name):
+                raise refusal(
+                    "tags",
+                    name,
+                    "names of letters, digits, spaces and .:/=+@_-, which do not begin with aws:",
+                )
+            if not TAG_VALUE.fullmatch(value):
+                raise refusal("tags", value, "values of letters, digits, spaces and .:/=+@_-")
 
     @property
     def is_local(self) -> bool:

@@ -331,6 +331,7 @@ SANDBOX = (
 MCP = ("adapters/mcp/", "ports/mcp/", "tools/")
 NIGHTLY: Mapping[str, tuple[str, ...]] = {
     # Templates of stages that only these files ask for; a landing has the four that the others share.
+    "stacks/test_account_choices.py": APP,
     "stacks/test_agent.py": APP,
     "stacks/test_alarm.py": APP,
     "stacks/test_bundle_layer.py": (*APP, "local/install/"),

@@ -161,6 +161,11 @@ def _read_list(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _read_object(name: str, value: Any) -> Mapping[str, Any]:
+    if name not in TABLE:  # a choice that is no setting of a process
+        value = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(value, Mapping):
+            raise TypeError(name)
+        return value
     if not isinstance(value, str):
         value = json.dumps(msgspec.to_builtins(value))
     found: Mapping[str, Any] = TABLE[name].parse(value)

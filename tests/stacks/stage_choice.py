@@ -159,6 +159,8 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "open_turns": "3",
     "requests_per_s": "90",
     "burst": "180",
+    "permissions_boundary_arn": "arn:aws:iam::111122223333:policy/builders",
+    "tags": '{"team": "shop"}',
 }
 """Another value of each choice that is no yes or no, with the choices that it needs."""
 

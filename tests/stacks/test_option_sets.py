@@ -90,6 +90,15 @@ OPTION_SETS = {
         "table_name": "stepline-prod-20261126120000",
         "exec_zones": "usw1-az1,usw1-az3",
     },
+    "prod, what an account asks for": {
+        "name": "prod",
+        **MODEL,
+        "permissions_boundary_arn": "arn:aws:iam::111122223333:policy/builders",
+        "tags": json.dumps({"team": "shop"}),
+        "memory": "s3_vectors",
+        "av": "guardduty",
+        "event_source_principals": BILLING,
+    },
     "a long name, Python 3.12, no alarms": {
         "name": "a-rather-long-na",
         "python": "3.12",
