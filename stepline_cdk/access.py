@@ -20,6 +20,7 @@ from aws_cdk import aws_s3 as s3
 
 from stepline.model.program.running_log import LOG
 from stepline.settings import EMBEDDING_MODEL
+from stepline_cdk.key import key_statement, key_uses
 from stepline_cdk.state import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
 
 TARGETS: Final[Mapping[str, str]] = {
@@ -486,6 +487,12 @@ MODEL: Final = frozenset(name for name, rights in ACCESS.items() if set(_ASKS) <
 """The principals that get the key of the model's provider."""
 SEARCHING: Final = frozenset(name for name, rights in ACCESS.items() if _SEARCHES in rights)
 """The principals that get the key of the search engine."""
+HANDING: Final = frozenset(
+    name
+    for name, rights in ACCESS.items()
+    if any("secretsmanager:CreateSecret" in right.actions for right in rights)
+)
+"""The principals that hand runs over to tasks."""
 WAKING: Final = frozenset(name for name, rights in ACCESS.items() if _WAKES in rights)
 """The principals that invoke the eraser."""
 REPLAYING: Final = frozenset(name for name, rights in ACCESS.items() if _REPLAYS in rights)
@@ -526,18 +533,27 @@ class Resources:
     tasks_arn: str = ""
     task_definition_arn: str = ""
     task_role_arns: tuple[str, ...] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 def statements(principal: str, resources: Resources) -> list[iam.PolicyStatement]:
     """Return a principal's rights on these resources as policy statements."""
     rights = [right for right in ACCESS[principal] if resources.cluster_arn or right.only != TASKS]
-    return [
+    made = [
         iam.PolicyStatement(
             actions=list(right.actions), resources=arns, conditions=_conditions(right, resources)
         )
         for right in rights
         if (arns := _arns(right, resources))
     ]
+    return [*made, *_key_statements((action for one in made for action in one.actions), resources.keys)]
+
+
+def _key_statements(actions: Iterable[str], keys: Mapping[str, str]) -> Iterable[iam.PolicyStatement]:
+    """Yield the rights on the owner's keys that follow from these actions."""
+    for action, services in key_uses(actions).items():
+        for key in dict.fromkeys(keys[service] for service in services if service in keys):
+            yield key_statement(key, action, [one for one in services if keys.get(one) == key])
 
 
 def _arns(right: Right, resources: Resources) -> list[str]:

@@ -16,6 +16,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_stepfunctions as sfn
@@ -35,6 +36,7 @@ from stepline_cdk.code import Code, read_packages
 from stepline_cdk.function import Function
 from stepline_cdk.function_code import make_code, read_bundles
 from stepline_cdk.identity import PROJECT_CLAIM, TENANT_CLAIM
+from stepline_cdk.key import key_policy
 from stepline_cdk.local_run import LocalRun, read_local_run
 from stepline_cdk.page_files import PageFiles, read_page
 from stepline_cdk.parts import Parts
@@ -64,6 +66,7 @@ PROPS: Final[Mapping[str, str]] = {
     "bundle": "bundle",
     "exec_image": "programs",
     "keep_data": "keep_data",
+    "kms_key_arn": "kms_key",
     "log_retention_days": "log_retention",
     "model_secret_arn": "model_secret",
     "name": "stage",
@@ -127,6 +130,7 @@ class Agent(Construct):
         user_pool: cognito.IUserPool | None = None,
         user_pool_client: cognito.IUserPoolClient | None = None,
         keep_data: bool = False,
+        kms_key: kms.IKey | None = None,
         log_retention: cdk.Duration | None = None,
         page: bool | Path = False,
         programs: bool | str = False,
@@ -157,6 +161,8 @@ class Agent(Construct):
             given |= self._trust(issuer, user_pool, user_pool_client, choices)
             if model_secret:
                 given["model_secret_arn"] = _arn_of(model_secret)
+            if kms_key:
+                given["kms_key_arn"] = _key_arn_of(kms_key)
             if log_retention:
                 given["log_retention_days"] = log_retention.to_days()
             self._choices = AgentStage(is_named=bool(stage), **given)
@@ -170,6 +176,9 @@ class Agent(Construct):
         if model_secret and model_secret.encryption_key and not local:
             for name in sorted(MODEL & self.functions.keys()):
                 model_secret.encryption_key.grant_decrypt(self.functions[name].role)
+        if kms_key and not local:
+            for statement in key_policy(cdk.Stack.of(self), self._choices):
+                kms_key.add_to_resource_policy(statement)
         acknowledge(self._scopes, self._choices.python)
 
     def _trust(
@@ -395,6 +404,15 @@ def _arn_of(secret: secretsmanager.ISecret) -> str:
             code="bad_choice",
         )
     return secret.secret_full_arn
+
+
+def _key_arn_of(key: kms.IKey) -> str:
+    if ":alias/" in key.key_arn:
+        raise InputError(
+            "kms_key: got an alias, takes a key of this app, or Key.from_key_arn: rights are on the key itself",
+            code="bad_choice",
+        )
+    return key.key_arn
 
 
 def _folder(scope: Construct, name: str) -> Construct:

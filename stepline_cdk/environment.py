@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stepline.errors import InputError
 from stepline.settings import PACKAGED, PACKAGED_DESCRIPTORS, TABLE, env, print_value
-from stepline_cdk.access import MODEL, REPLAYING, SEARCHING, TELLING, TRACING, WAKING
+from stepline_cdk.access import HANDING, MODEL, REPLAYING, SEARCHING, TELLING, TRACING, WAKING
 from stepline_cdk.app_root import app_root
 from stepline_cdk.choice.declare import REFERENCE
 from stepline_cdk.descriptor import read_descriptors
@@ -37,6 +37,7 @@ _PORTS: Final = (
     *("keep_recent_turns", "keep_intact_turns", "model_provider", "model_roles", "memory_bucket_arn"),
     "model_providers",
     *("bundles", "bundle_props", "assembly", "tracing", "otlp_endpoint", "otlp_secret_arn"),
+    "fargate_kms_key_arn",
 )
 """The settings of the ports that every function but the authorizer wires."""
 _AGENT: Final = (
@@ -73,6 +74,7 @@ READS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The settings that each function reads, of those that a stage has."""
 ALLOWED: Final[Mapping[str, frozenset[str]]] = {
+    "fargate_kms_key_arn": HANDING,
     "redis_secret_arn": TELLING,
     **dict.fromkeys(("tracing", "otlp_endpoint", "otlp_secret_arn"), TRACING),
     "search_secret_arn": SEARCHING,

@@ -22,6 +22,7 @@ from constructs import Construct
 
 from stepline_cdk.container import SUPERVISOR, VOLUMES, Containers
 from stepline_cdk.image import PULL_ACTIONS, Image, make_image
+from stepline_cdk.key import DECRYPT, key_statement
 from stepline_cdk.log_group import add_log_group
 from stepline_cdk.stage import Stage
 
@@ -54,6 +55,7 @@ class Execution:
             cluster_settings=[
                 ecs.CfnCluster.ClusterSettingsProperty(name="containerInsights", value="disabled")
             ],
+            configuration=_encrypted(stage.kms_key_arn) if stage.kms_key_arn else None,
         )
         self.cluster_arn, self.cluster_name = cluster.attr_arn, self.family
         self._log_group = add_log_group(scope, "Logs", stage, "exec")
@@ -162,6 +164,8 @@ class Execution:
             (SERVE_ACTIONS, stage.serve_arn(self._stack)),
         ):
             role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[resource]))
+        if stage.kms_key_arn:
+            role.add_to_policy(key_statement(stage.kms_key_arn, DECRYPT, ["secretsmanager"]))
         return role
 
     def _make_execution_role(self, image: Image) -> iam.Role:
@@ -223,3 +227,12 @@ class Execution:
         if image.build:
             # The previous definition, whose image exists, remains until the build has ended.
             definition.node.add_dependency(image.build)
+
+
+def _encrypted(key_arn: str) -> ecs.CfnCluster.ClusterConfigurationProperty:
+    """Return the configuration of a cluster whose tasks have their files on disks with this key."""
+    return ecs.CfnCluster.ClusterConfigurationProperty(
+        managed_storage_configuration=ecs.CfnCluster.ManagedStorageConfigurationProperty(
+            fargate_ephemeral_storage_kms_key_id=key_arn
+        )
+    )

@@ -175,6 +175,7 @@ class Ingress:
             handovers_arn=stage.handovers_arn(self._stack),
             redis_secret_arn=stage.redis_secret_arn,
             memory_arn=state.memory_arn,
+            keys=state.keys,
             embedding_arn=embedding_arn(self._stack) if state.memory_arn else "",
         )
         settings = ingress_settings(

@@ -27,6 +27,7 @@ from stepline_cdk.event_source import EventSource
 from stepline_cdk.execution import Execution
 from stepline_cdk.function import ACTING, Function
 from stepline_cdk.ingress import STAGE_NAME, Ingress
+from stepline_cdk.key import find_key
 from stepline_cdk.retirement import add_retirement
 from stepline_cdk.scan import add_scan
 from stepline_cdk.service_log import log_executions
@@ -154,6 +155,7 @@ class Loop:
             handovers_arn=stage.handovers_arn(self._stack),
             tools_secrets_arn=stage.tools_secrets_arn(self._stack),
             memory_arn=state.memory_arn,
+            keys=state.keys,
             embedding_arn=embedding_arn(self._stack) if state.memory_arn else "",
             undelivered={name: queue.queue_arn for name, queue in self.queues.items()},
             delivers_logs=not stage.is_local,
@@ -289,12 +291,14 @@ def make_queues(scope: Construct, stage: Stage) -> Mapping[str, sqs.Queue]:
     """
     if stage.is_local:
         return {}
+    key = find_key(scope, stage)
     return {
         name: sqs.Queue(
             scope,
             f"{name.title()}Undelivered",
             queue_name=stage.optional_name("queue", name),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),
             # Longer than a replay of one event takes.
@@ -315,4 +319,5 @@ def _fargate(execution: Execution, stage: Stage) -> dict[str, Any]:
         "fargate_assign_public_ip": execution.public_ip,
         "fargate_memory_mib": stage.exec_memory_mib,
         "fargate_cpu_units": stage.exec_cpu,
+        "fargate_kms_key_arn": stage.kms_key_arn,
     }

@@ -15,6 +15,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stepline.model.file.upload_slot import QUARANTINE
+from stepline_cdk.key import DECRYPT, MAKE, key_statement
 from stepline_cdk.stage import Stage
 
 SERVICE: Final = "malware-protection-plan.guardduty.amazonaws.com"
@@ -33,6 +34,9 @@ def add_scan(scope: Construct, stage: Stage, bucket: s3.IBucket) -> None:
         role = iam.Role(scope, "ScanRole", assumed_by=iam.ServicePrincipal(SERVICE))
         for statement in _rights(cdk.Stack.of(scope), bucket):
             role.add_to_policy(statement)
+        if bucket.encryption_key:
+            for action in (DECRYPT, MAKE):
+                role.add_to_policy(key_statement(bucket.encryption_key.key_arn, action, ["s3"]))
         plan = guardduty.CfnMalwareProtectionPlan(
             scope,
             "Scan",

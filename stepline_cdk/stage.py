@@ -237,7 +237,11 @@ class Stage(AccountChoices, OperationChoices, ProgramChoices, ToolChoices, Agent
             )
 
     def _check_account(self) -> None:
-        """Refuse tags that AWS would refuse mid-deployment."""
+        """Refuse tags that AWS would refuse mid-deployment, and a key of the emulator's data."""
+        if self.is_local and self.kms_key_arn:
+            raise ValueError(
+                "kms_key_arn: got a key on stage local, takes nothing there: the emulator's data is temporary"
+            )
         if len(self.tags) > TAGS_MOST:
             raise refusal("tags", len(self.tags), f"at most {TAGS_MOST} tags")
         for name, value in self.tags.items():

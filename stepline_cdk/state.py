@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection
 
 import aws_cdk as cdk
@@ -14,11 +16,13 @@ from constructs import Construct
 from stepline_cdk.choice.record import record_name, render_record
 from stepline_cdk.former_export import keep_export
 from stepline_cdk.identity import UserPool, given_origins, given_trust
+from stepline_cdk.key import SERVICES, find_key
 from stepline_cdk.stage import Stage
 
 USER_INDEX = "GSI1"
 FEEDBACK_INDEX = "GSI2"
 LANE_INDEX = "GSI3"
+_DIGEST_CHARS = 8
 _STRING = dynamodb.AttributeType.STRING
 KEPT_DAYS = 35
 """Days that the bucket keeps deleted and replaced versions: as long as the table can be restored to a time before."""
@@ -30,7 +34,7 @@ class State:
     With `table_name` the functions use that table. The part's own table stays unchanged, so that you can switch back.
 
     Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
-    without one. `issuer_origins` are those that a page calls to sign a user in.
+    without one. `keys` are the ARNs of keys by the service that uses them. `issuer_origins` are those that a page calls to sign a user in.
     """
 
     def __init__(
@@ -38,45 +42,10 @@ class State:
     ) -> None:
         """Add them to a scope, for the chat page at `page_origin` and allowed origins; `derived` choices are not recorded."""
         self.scope = scope
-        own = dynamodb.TableV2(
-            scope,
-            "Table",
-            partition_key=dynamodb.Attribute(name="pk", type=_STRING),
-            sort_key=dynamodb.Attribute(name="sk", type=_STRING),
-            billing=dynamodb.Billing.on_demand(),
-            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
-            ),
-            time_to_live_attribute="expires_at",
-            deletion_protection=stage.keep_data,
-            removal_policy=stage.removal_policy,
-            global_secondary_indexes=[
-                _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
-                _index(FEEDBACK_INDEX, "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
-                _index(
-                    LANE_INDEX,
-                    "lane_shard",
-                    dynamodb.Attribute(name="lane_since", type=_STRING),
-                    included=["lane_open"],
-                ),
-            ],
-        )
+        own = _make_table(scope, stage)
         self.table = _restored(scope, stage, own) if stage.table_name else own
-        self.bucket = s3.Bucket(
-            scope,
-            "Artifacts",
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            # The emulator speaks plain HTTP on loopback, which this policy would refuse.
-            enforce_ssl=not stage.is_local,
-            removal_policy=stage.removal_policy,
-            # The emulator never expires logs.
-            versioned=not stage.is_local,
-            lifecycle_rules=_expiries(),
-            cors=_browser_rules(stage.origins(page_origin)),
-        )
-        _announce_objects(self.bucket)
+        self.bucket = _make_bucket(scope, stage, page_origin)
+        self.keys = dict.fromkeys(SERVICES, stage.kms_key_arn) if stage.kms_key_arn else {}
         self.memory_arn = _memory_bucket(scope, stage) if stage.memory == "s3_vectors" else ""
         if stage.has_own_stacks:  # an agent's choices are in its app
             _record_choices(scope, stage, derived)
@@ -91,6 +60,57 @@ class State:
             self.issuer_origins = users.origins
             cdk.CfnOutput(scope, "UserPoolId", value=users.pool.user_pool_id)
             cdk.CfnOutput(scope, "UserPoolClientId", value=users.client.user_pool_client_id)
+
+
+def _make_table(scope: Construct, stage: Stage) -> dynamodb.TableV2:
+    table = dynamodb.TableV2(
+        scope,
+        "Table",
+        partition_key=dynamodb.Attribute(name="pk", type=_STRING),
+        sort_key=dynamodb.Attribute(name="sk", type=_STRING),
+        billing=dynamodb.Billing.on_demand(),
+        point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+            point_in_time_recovery_enabled=True
+        ),
+        time_to_live_attribute="expires_at",
+        deletion_protection=stage.keep_data,
+        removal_policy=stage.removal_policy,
+        global_secondary_indexes=[
+            _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
+            _index(FEEDBACK_INDEX, "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
+            _index(
+                LANE_INDEX,
+                "lane_shard",
+                dynamodb.Attribute(name="lane_since", type=_STRING),
+                included=["lane_open"],
+            ),
+        ],
+    )
+    if stage.kms_key_arn:
+        _encrypt(table, stage.kms_key_arn)
+    return table
+
+
+def _make_bucket(scope: Construct, stage: Stage, page_origin: str) -> s3.Bucket:
+    key = find_key(scope, stage)
+    bucket = s3.Bucket(
+        scope,
+        "Artifacts",
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+        encryption_key=key,
+        bucket_key_enabled=True if key else None,
+        # The emulator speaks plain HTTP on loopback, which this policy would refuse.
+        enforce_ssl=not stage.is_local,
+        removal_policy=stage.removal_policy,
+        # The emulator never expires logs.
+        versioned=not stage.is_local,
+        lifecycle_rules=_expiries(),
+        cors=_browser_rules(stage.origins(page_origin)),
+    )
+    _announce_objects(bucket)
+    return bucket
 
 
 def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
@@ -117,6 +137,7 @@ def _restored(scope: Construct, stage: Stage, own: dynamodb.TableV2) -> dynamodb
         scope,
         "Restored",
         table_name=stage.table_name,
+        encryption_key=find_key(scope, stage),
         global_indexes=[USER_INDEX, FEEDBACK_INDEX, LANE_INDEX],
     )
 
@@ -154,15 +175,36 @@ def _record_choices(scope: Construct, stage: Stage, derived: Collection[str]) ->
 
 
 def _memory_bucket(scope: Construct, stage: Stage) -> str:
-    """Add the vector bucket of memory and its output, and return its ARN; the functions make its indexes."""
+    """Add the vector bucket of memory and its output, and return its ARN; the functions make its indexes.
+
+    Its key never changes: with another one it is another resource, so that all who read its ARN are updated.
+    """
     made = s3vectors.CfnVectorBucket(
         scope,
-        "Memory",
-        encryption_configuration=s3vectors.CfnVectorBucket.EncryptionConfigurationProperty(sse_type="AES256"),
+        f"Memory{_digest_key(scope, stage)}",
+        encryption_configuration=s3vectors.CfnVectorBucket.EncryptionConfigurationProperty(
+            sse_type="aws:kms" if stage.kms_key_arn else "AES256", kms_key_arn=stage.kms_key_arn or None
+        ),
     )
     made.apply_removal_policy(stage.removal_policy)
     cdk.CfnOutput(scope, "MemoryBucketArn", value=made.attr_vector_bucket_arn)
     return made.attr_vector_bucket_arn
+
+
+def _digest_key(scope: Construct, stage: Stage) -> str:
+    """Return a digest of the key's ARN, or of the reference to it; "" without a key."""
+    if not stage.kms_key_arn:
+        return ""
+    text = json.dumps(cdk.Stack.of(scope).resolve(stage.kms_key_arn))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def _encrypt(table: dynamodb.TableV2, key_arn: str) -> None:
+    """Let the table use the key, by the resource's own properties: the construct takes none in a stack without a fixed region."""
+    made = table.node.default_child
+    assert isinstance(made, dynamodb.CfnGlobalTable)
+    made.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
+    made.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key_arn})
 
 
 def _announce_objects(bucket: s3.Bucket) -> None:

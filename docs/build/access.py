@@ -9,6 +9,7 @@ from docs.build import DOCS
 from stepline_cdk.access import ACCESS, TARGETS, TASKS, UNSCOPED, Right
 from stepline_cdk.execution import REPORT_ACTIONS, TAKE_ACTIONS
 from stepline_cdk.image import PULL_ACTIONS
+from stepline_cdk.key import key_uses
 
 PATH: Final = DOCS / "reference/access.md"
 
@@ -55,6 +56,14 @@ def render() -> str:
             "The function that deletes former versions reads the versions and aliases of the stage's functions, deletes versions and the",
             "alias `previous`, never a function, and writes its own log.",
             "",
+            "With [a key of yours](../concepts/security.md#a-key-of-yours) a role may also use the key, only by requests of these services",
+            "(`kms:ViaService`), as far as the deployment has what the rights above are on:",
+            "",
+            "| principal | may | by |",
+            "|---|---|---|",
+            *(row for principal, rights in ACCESS.items() for row in _key_rows(f"`{principal}`", rights)),
+            *_key_rows("task", _task_rights()),
+            "",
             "Targets:",
             "",
             *given,
@@ -81,6 +90,12 @@ def _start_rights() -> tuple[Right, ...]:
         Right(("ecr:GetAuthorizationToken",), "everything"),
         Right(("logs:CreateLogStream", "logs:PutLogEvents"), "the tasks' log group"),
     )
+
+
+def _key_rows(name: str, rights: Iterable[Right]) -> Iterable[str]:
+    for action, services in key_uses(action for right in rights for action in right.actions).items():
+        yield f"| {name} | `{action}` | {', '.join(services)} |"
+        name = "〃"
 
 
 def _rows(principal: str, rights: Iterable[Right], *, only: str = "") -> list[str]:

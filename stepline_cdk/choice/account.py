@@ -1,4 +1,4 @@
-"""The choices that an account asks of a stage: the boundary of its roles, and the tags of its resources."""
+"""The choices that an account asks of a stage: its key, the boundary of its roles, and the tags of its resources."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ DEPLOY: Final = "../how-to/deploy.md"
 class AccountChoices(Choices):
     """Demands of the account."""
 
+    kms_key_arn: Annotated[
+        str,
+        like(
+            r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})",
+            "the ARN of a key, not of an alias",
+            empty=True,
+        ),
+    ] = choice(
+        "",
+        "[Key](../concepts/security.md#a-key-of-yours) of KMS that encrypts what the stage stores",
+        said="keys of AWS",
+        cost="1 USD a month for the key, and 0.03 for 10,000 requests",
+        guarded=True,
+    )
     permissions_boundary_arn: Annotated[
         str, like(r"arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+", "the ARN of a policy", empty=True)
     ] = choice(

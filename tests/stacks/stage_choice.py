@@ -159,6 +159,7 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "open_turns": "3",
     "requests_per_s": "90",
     "burst": "180",
+    "kms_key_arn": "arn:aws:kms:eu-west-1:111122223333:key/0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f",
     "permissions_boundary_arn": "arn:aws:iam::111122223333:policy/builders",
     "tags": '{"team": "shop"}',
 }

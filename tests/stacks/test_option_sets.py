@@ -94,6 +94,7 @@ OPTION_SETS = {
         "name": "prod",
         **MODEL,
         "permissions_boundary_arn": "arn:aws:iam::111122223333:policy/builders",
+        "kms_key_arn": "arn:aws:kms:eu-west-1:111122223333:key/0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f",
         "tags": json.dumps({"team": "shop"}),
         "memory": "s3_vectors",
         "av": "guardduty",

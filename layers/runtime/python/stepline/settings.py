@@ -716,6 +716,11 @@ class Settings(Value):
     fargate_cpu_units: int = setting(
         "FARGATE_CPU_UNITS", 1024, "Processors of its tasks, 1,024 each, for receipts.", minimum=0
     )
+    fargate_kms_key_arn: str = setting(
+        "FARGATE_KMS_KEY_ARN",
+        "",
+        "Key of the secrets that hand runs over to its tasks; empty: that of Secrets Manager.",
+    )
     descriptors_dir: str = setting(
         "PLATFORM_DESCRIPTORS_DIR",
         "",

@@ -93,7 +93,7 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
             post_all=ParallelPosts(),
         ),
         machine=StepFunctionsMachine(settings.machine_arn),
-        tasks=EcsTasks(table, settings.stage, clock),
+        tasks=EcsTasks(table, settings.stage, clock, key_arn=settings.fargate_kms_key_arn),
         grants=S3Grants(settings.bucket),
         uploads=StoredUploads(table),
         clock=clock,

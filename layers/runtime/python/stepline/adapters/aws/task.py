@@ -60,11 +60,12 @@ TASK_ABSENT: Final = "InvalidParameterException"
 class EcsTasks:
     """The handovers of one stage. `clock` decides on expiry."""
 
-    def __init__(self, table: Table, stage: str, clock: Clock) -> None:
-        """Store rows in `table`, and secrets under the name of `stage`."""
+    def __init__(self, table: Table, stage: str, clock: Clock, *, key_arn: str = "") -> None:
+        """Store rows in `table`, and secrets under the name of `stage`, encrypted with a key of its owner if there is one."""
         self._table = table
         self._stage = stage
         self._clock = clock
+        self._key: dict[str, Any] = {"KmsKeyId": key_arn} if key_arn else {}
 
     @cached_property
     def secrets(self) -> SecretsManagerClient:
@@ -107,7 +108,7 @@ class EcsTasks:
                 ExpressionAttributeNames={"#cluster": "cluster"},
             )
         with mapped(), tolerated(SECRET_EXISTS):
-            self.secrets.create_secret(Name=name, SecretString=text)
+            self.secrets.create_secret(Name=name, SecretString=text, **self._key)
         with mapped(), tolerated(CONDITION_FAILED):  # the sweeper deleted it, after the deadline
             self._update(
                 ref,
