@@ -56,6 +56,9 @@ TARGETS: Final[Mapping[str, str]] = {
     "task definition": "every revision of the deployment's task definition, on condition of its cluster",
     "task roles": "the task's two roles, to be passed to ECS",
     "repository": "the image's repository, if it is one of ECR",
+    "network": "the subnets and security groups of the functions' VPC, and network interfaces",
+    "interfaces": "everything that the account has of EC2 in the region, of which the actions concern network interfaces alone",
+    "networks": "everything, where `vpc` is chosen",
 }
 """The targets of rights, as named on the page."""
 
@@ -68,6 +71,10 @@ _DELIVERS: Final = (
 
 UNSCOPED: Final[Mapping[str, str]] = {
     "ecs:ListTasks": "knows no resource for tasks; a condition names the cluster",
+    **dict.fromkeys(
+        ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets"),
+        "knows no resource; Lambda looks for the network interfaces of functions in a VPC",
+    ),
     "xray:PutTraceSegments": "knows no resource; it adds spans, and reads none",
     **dict.fromkeys(
         _DELIVERS,
@@ -499,6 +506,16 @@ REPLAYING: Final = frozenset(name for name, rights in ACCESS.items() if _REPLAYS
 """The principals that invoke Decide, for replays."""
 SERVED: Final = frozenset(name for name, rights in ACCESS.items() if _SERVED in rights)
 """The principals whose programs have calls made by a function, besides tasks."""
+ATTACHES: Final = (
+    _right("ec2", "CreateNetworkInterface", "network"),
+    _right("ec2", "AssignPrivateIpAddresses DeleteNetworkInterface UnassignPrivateIpAddresses", "interfaces"),
+    _right("ec2", "DescribeNetworkInterfaces DescribeSubnets", "networks"),
+)
+"""For the role of each function in a VPC: Lambda makes and removes the function's network interfaces with it.
+
+Source: docs.aws.amazon.com/lambda, "Giving Lambda functions access to resources in an Amazon VPC", whose managed policy has the
+same actions on everything, and which names the resources of DeleteNetworkInterface.
+"""
 INGRESS: Final = ("authorizer", "socket", "api", "search", "stream")
 LOOP: Final = ("decide", "act", "execute", "serve", "output", "preflight", "close", "sweeper", "eraser")
 
@@ -534,11 +551,15 @@ class Resources:
     task_definition_arn: str = ""
     task_role_arns: tuple[str, ...] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
+    network_arns: tuple[str, ...] = ()
+    interfaces_arn: str = ""
 
 
 def statements(principal: str, resources: Resources) -> list[iam.PolicyStatement]:
     """Return a principal's rights on these resources as policy statements."""
-    rights = [right for right in ACCESS[principal] if resources.cluster_arn or right.only != TASKS]
+    functions = (*INGRESS, *LOOP)
+    table = (*ACCESS[principal], *(ATTACHES if principal in functions and resources.network_arns else ()))
+    rights = [right for right in table if resources.cluster_arn or right.only != TASKS]
     made = [
         iam.PolicyStatement(
             actions=list(right.actions), resources=arns, conditions=_conditions(right, resources)
@@ -568,6 +589,8 @@ def _arns(right: Right, resources: Resources) -> list[str]:
             return list(resources.model_arns if right.on == "models" else resources.model_secrets)
         case "task roles":
             return list(resources.task_role_arns)
+        case "network":
+            return list(resources.network_arns)
         case on:
             named = {
                 "rows": resources.table.table_arn,
@@ -592,6 +615,8 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "embedding model": resources.embedding_arn,
                 "tasks": resources.tasks_arn,
                 "cluster": "*",
+                "interfaces": resources.interfaces_arn,
+                "networks": "*",
                 "log deliveries": "*" if resources.delivers_logs else "",
                 "task definition": resources.task_definition_arn,
             }

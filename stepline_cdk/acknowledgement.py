@@ -49,6 +49,13 @@ _EVENTS: Final = "loop/EventSource/Role"
 _API: Final = "ingress/Api/Role"
 _SEARCH: Final = "ingress/Search/Role"
 _STREAM: Final = "ingress/Stream/Role"
+_FUNCTIONS: Final = (
+    _API,
+    "ingress/Authorizer/Role",
+    _SEARCH,
+    _STREAM,
+    *(f"{one}/Role" for one in ("ingress/Socket", *_LOOP)),
+)
 _SHIFTS: Final = ("ingress/IngressShift/Role", "loop/LoopShift/Role")
 
 _OBJECTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -275,6 +282,36 @@ ACKNOWLEDGED: Final = (
         finding="IAM5[Resource::…:events:…:rule/DO-NOT-DELETE-AmazonGuardDutyMalwareProtectionS3*]",
         places=_policies("loop/ScanRole"),
         reason="GuardDuty names the rest of its own rule; a condition limits changes to rules that it manages.",
+    ),
+    # --- functions in a VPC
+    *(
+        Acknowledgement(
+            finding=f"IAM5[Resource::arn:…:ec2:…:{resource}]", places=_policies(*_FUNCTIONS), reason=why
+        )
+        for resource, why in (
+            (
+                "*:subnet/…",
+                "The subnets that the stage names, which another account may share: their owner is not known.",
+            ),
+            (
+                "*:security-group/…",
+                "The security groups of the functions, which another account may share, too.",
+            ),
+            (
+                "network-interface/*",
+                "Lambda makes network interfaces, which get their ids then, in the named subnets alone.",
+            ),
+            (
+                "*/*",
+                "Lambda deletes a function's network interfaces with its role, and names this resource; the function's code is denied it.",
+            ),
+        )
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::*]",
+        places=_policies(_API, "ingress/Authorizer/Role", _SEARCH, _STREAM, _OUTPUT, _PREFLIGHT, _SERVE),
+        reason="`ec2:DescribeNetworkInterfaces` and `ec2:DescribeSubnets` know no resource; Lambda looks for the network interfaces of a "
+        "function in a VPC, and the function's own code is denied them.",
     ),
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions
     Acknowledgement(

@@ -6,15 +6,17 @@ Source: docs/how-to/own-app.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Unpack
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -44,7 +46,7 @@ from stepline_cdk.shared_grantee import SharedGrantee
 from stepline_cdk.stage import Stage
 
 MOST_AGENTS: Final = 2
-RESOURCES: Final = (156, 272)
+RESOURCES: Final = (156, 283)
 """Resources of an agent with nothing chosen, and with everything. A stack takes 500, and the CDK refuses more.
 
 Source: docs.aws.amazon.com/AWSCloudFormation, "Understand CloudFormation quotas".
@@ -72,6 +74,9 @@ PROPS: Final[Mapping[str, str]] = {
     "name": "stage",
     "oidc_issuer": "issuer",
     "page": "page",
+    "vpc": "vpc",
+    "vpc_security_groups": "security_groups",
+    "vpc_subnets": "vpc_subnets",
 }
 """The choices of a stage that an agent has as props of its own."""
 OF_CDK: Final[Mapping[str, str]] = {
@@ -111,6 +116,7 @@ class AgentStage(Stage):
         return f"{PROPS.get(name, name)}{equals}{value}"
 
 
+@jsii.implements(ec2.IConnectable)
 class Agent(Construct):
     """One agent: its APIs, its log, its loop, and, if chosen, its users, its programs and its chat page.
 
@@ -136,6 +142,9 @@ class Agent(Construct):
         programs: bool | str = False,
         stage: str = "",
         code: Code | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] = (),
         **choices: Unpack[ChoiceProps],
     ) -> None:
         """Add the agent of a bundle, a package that this environment can import.
@@ -143,12 +152,14 @@ class Agent(Construct):
         `issuer` is that of the tokens to trust, or a pool of yours with the client that they are for; without either the agent has a
         pool of its own. `page` deploys the chat page, from another
         folder than the built one by its path. `programs` runs the model's programs in tasks whose image AWS builds, or which is named.
-        With `stage` resources have its name. `code` is built elsewhere, as tests do. The other choices are those of
+        With `stage` resources have its name. `code` is built elsewhere, as tests do. Functions and tasks run in `vpc`, with its private
+        subnets unless `vpc_subnets` selects others, and in `security_groups`, or in one of their own. The other choices are those of
         docs/reference/choices.md.
 
         Raises InputError, whose sentence begins with this construct's path, for what no agent can be.
         """
         super().__init__(scope, construct_id)
+        self._security_groups = list(security_groups)
         given: dict[str, Any] = {
             **_refuse_props(self, choices),
             "name": stage or self._unique_name(),
@@ -165,6 +176,7 @@ class Agent(Construct):
                 given["kms_key_arn"] = _key_arn_of(kms_key)
             if log_retention:
                 given["log_retention_days"] = log_retention.to_days()
+            given |= _place_in(vpc, vpc_subnets, security_groups)
             self._choices = AgentStage(is_named=bool(stage), **given)
             if local := read_local_run(self.node):
                 self._choices = self._run_locally(local, given)
@@ -326,6 +338,30 @@ class Agent(Construct):
         roles = [one.role for one in self._tools()]
         return roles[0] if len(roles) == 1 else SharedGrantee(roles)
 
+    @property
+    def connections(self) -> ec2.Connections:
+        """The connections of functions and tasks in a VPC: `database.connections.allow_default_port_from(agent)`.
+
+        Raises InputError `bad_choice` without a VPC.
+        """
+        if not self.parts.ingress.network:
+            raise _at(
+                self, "connections: got an agent without a VPC, takes one with the prop vpc", "bad_choice"
+            )
+        if not self._security_groups:
+            tasks = self.parts.execution
+            ids = (
+                *self.parts.ingress.network.security_group_ids,
+                *(tasks.security_group_ids if tasks else ()),
+            )
+            self._security_groups = [
+                ec2.SecurityGroup.from_security_group_id(
+                    self, f"Group{number}", one, allow_all_outbound=False
+                )
+                for number, one in enumerate(ids)
+            ]
+        return ec2.Connections(security_groups=self._security_groups)
+
     def _tools(self) -> list[Function]:
         return [self.functions[name] for name in TOOLS if name in self.functions]
 
@@ -413,6 +449,43 @@ def _key_arn_of(key: kms.IKey) -> str:
             code="bad_choice",
         )
     return key.key_arn
+
+
+def _place_in(
+    vpc: ec2.IVpc | None, subnets: ec2.SubnetSelection | None, groups: Sequence[ec2.ISecurityGroup]
+) -> dict[str, Any]:
+    """Return the choices of a VPC, whose ids are taken as they are: before a lookup they are made up."""
+    if not vpc:
+        if subnets or groups:
+            raise InputError(
+                "vpc_subnets, security_groups and vpc: got no VPC, takes it with what belongs to it",
+                code="bad_choice",
+            )
+        return {}
+    wanted = subnets or ec2.SubnetSelection()
+    selected = vpc.select_subnets(
+        availability_zones=wanted.availability_zones,
+        one_per_az=wanted.one_per_az,
+        subnet_filters=wanted.subnet_filters,
+        subnet_group_name=wanted.subnet_group_name,
+        subnets=wanted.subnets,
+        subnet_type=wanted.subnet_type,
+    )
+    if selected.has_public:
+        raise InputError(
+            "vpc_subnets: got public subnets, takes private ones: a function has no public address, so it reaches nothing from there",
+            code="bad_choice",
+        )
+    return {
+        "vpc": _as_it_is(vpc.vpc_id),
+        "vpc_subnets": tuple(map(_as_it_is, selected.subnet_ids)),
+        "vpc_security_groups": tuple(_as_it_is(group.security_group_id) for group in groups),
+    }
+
+
+def _as_it_is(value: str) -> str:
+    """Return a text as a reference, which is not compared with the form of a choice."""
+    return cdk.Fn.join("", [value])
 
 
 def _folder(scope: Construct, name: str) -> Construct:

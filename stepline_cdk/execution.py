@@ -24,6 +24,7 @@ from stepline_cdk.container import SUPERVISOR, VOLUMES, Containers
 from stepline_cdk.image import PULL_ACTIONS, Image, make_image
 from stepline_cdk.key import DECRYPT, key_statement
 from stepline_cdk.log_group import add_log_group
+from stepline_cdk.network import add_group, known_vpc
 from stepline_cdk.stage import Stage
 
 REPORT_ACTIONS: Final = ("states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess")
@@ -75,24 +76,13 @@ class Execution:
         self.public_ip = "ENABLED" if stage.exec_public_ip else "DISABLED"
         self.security_group_ids = list(stage.exec_security_groups)
         if stage.exec_vpc:
-            # Only its id is used; the CDK asks for zones that it need not know.
-            vpc = ec2.Vpc.from_vpc_attributes(
-                self.scope, "OwnersNetwork", vpc_id=stage.exec_vpc, availability_zones=["unknown"]
-            )
+            vpc = known_vpc(self.scope, stage.exec_vpc)
             self.subnet_ids = list(stage.exec_subnets)
         else:
             vpc, subnets = self._make_network()
             self.subnet_ids = [subnet.subnet_id for subnet in subnets]
         if not self.security_group_ids:
-            group = ec2.SecurityGroup(
-                self.scope,
-                "TaskGroup",
-                vpc=vpc,
-                description="Tasks: nothing in, HTTPS out.",
-                allow_all_outbound=False,
-            )
-            group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS, and what tools call")
-            self.security_group_ids = [group.security_group_id]
+            self.security_group_ids = [add_group(self.scope, "TaskGroup", vpc, "Tasks")]
 
     def _make_network(self) -> tuple[ec2.Vpc, list[ec2.ISubnet]]:
         """Return a network, and its public subnets for tasks: in two zones of the region, or in those of the stage's choice.

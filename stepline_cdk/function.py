@@ -16,10 +16,11 @@ from stepline.errors import InputError
 from stepline.loop.graph import TASKS
 from stepline.model.program.served_call import SERVED_S
 from stepline.settings import TABLE
-from stepline_cdk.access import TRACING, Resources, statements
+from stepline_cdk.access import ATTACHES, TRACING, Resources, statements
 from stepline_cdk.code import AUTHORIZER, Package
 from stepline_cdk.environment import check_environment, function_environment
 from stepline_cdk.log_group import add_log_group
+from stepline_cdk.network import Network
 from stepline_cdk.stage import Stage
 
 _SNAP_WARNING: Final = "@aws-cdk/aws-lambda:snapStartRequirePublish"
@@ -90,12 +91,13 @@ class Function(Construct):
         settings: Mapping[str, Any],
         resources: Resources,
         undelivered: sqs.IQueue | None = None,
+        network: Network | None = None,
     ) -> None:
         """Add the function, its log group, and its role with its rights from the table.
 
         Snapshots are for the functions that a turn's first token waits for, if the stage enables them; a reservation of executions is
         both the guarantee and the limit of a function. `settings` are those of the stack, of which it gets what it reads.
-        `undelivered` gets the events that it failed each time. Raises InputError `environment_too_large`.
+        `undelivered` gets the events that it failed; it runs in the owner's `network`. Raises InputError `environment_too_large`.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
@@ -134,9 +136,38 @@ class Function(Construct):
             if name in SNAPSHOTS and stage.snap_start
             else None,
         )
+        if network:
+            self._attach(network)
         # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
+
+    def _attach(self, network: Network) -> None:
+        """Place the function by ids: the construct's property would need all of the VPC, and attach a managed policy."""
+        self.role.add_to_policy(self._keep_from_network())
+        made = self.function.node.default_child
+        assert isinstance(made, lambda_.CfnFunction)
+        made.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
+            subnet_ids=list(network.subnet_ids), security_group_ids=list(network.security_group_ids)
+        )
+
+    def _keep_from_network(self) -> iam.PolicyStatement:
+        """Return what keeps the function's code from the rights by which Lambda attaches it to a network.
+
+        Source: docs.aws.amazon.com/lambda, "Giving Lambda functions access to resources in an Amazon VPC".
+        """
+        arn = cdk.Stack.of(self).format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=self.function_name,
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        return iam.PolicyStatement(
+            effect=iam.Effect.DENY,
+            actions=[action for right in ATTACHES for action in right.actions],
+            resources=["*"],
+            conditions={"ArnEquals": {"lambda:SourceFunctionArn": arn}},
+        )
 
     def add_variable(self, variable: str, value: str) -> None:
         """Add a variable of the bundle's own. Raises InputError `environment_too_large`, and `bad_choice` for one that exists."""

@@ -23,6 +23,7 @@ from stepline_cdk.code import Code
 from stepline_cdk.environment import ingress_settings
 from stepline_cdk.function import ACTING, Function
 from stepline_cdk.identity import Trust
+from stepline_cdk.network import interfaces_arn, make_network
 from stepline_cdk.service_log import HTTP_FIELDS, SOCKET_FIELDS, AccessLog
 from stepline_cdk.shift import add_shift
 from stepline_cdk.stage import Stage
@@ -69,6 +70,7 @@ class Ingress:
         self.scope = scope
         self._stack = cdk.Stack.of(scope)
         self._origins = stage.origins(page_origin)
+        self.network = make_network(scope, stage)
         self._make_socket_api(stage)
         self._make_http_api(stage)
         self.functions = self._make_functions(stage, state, code)
@@ -177,6 +179,8 @@ class Ingress:
             memory_arn=state.memory_arn,
             keys=state.keys,
             embedding_arn=embedding_arn(self._stack) if state.memory_arn else "",
+            network_arns=self.network.arns(self._stack) if self.network else (),
+            interfaces_arn=interfaces_arn(self._stack),
         )
         settings = ingress_settings(
             stage,
@@ -197,6 +201,7 @@ class Ingress:
                 package=package,
                 settings=settings,
                 resources=resources,
+                network=self.network,
             )
             for name in INGRESS
             if stage.stream_readers or name != "stream"

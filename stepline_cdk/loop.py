@@ -28,6 +28,7 @@ from stepline_cdk.execution import Execution
 from stepline_cdk.function import ACTING, Function
 from stepline_cdk.ingress import STAGE_NAME, Ingress
 from stepline_cdk.key import find_key
+from stepline_cdk.network import interfaces_arn
 from stepline_cdk.retirement import add_retirement
 from stepline_cdk.scan import add_scan
 from stepline_cdk.service_log import log_executions
@@ -63,6 +64,7 @@ class Loop:
         self.scope = scope
         self._stack = cdk.Stack.of(scope)
         self._execution = execution
+        self._network = ingress.network
         self.queues = make_queues(scope, stage)
         self.resources = resources = self._name_resources(stage, state, ingress)
         self.event_environment = event_environment(
@@ -128,6 +130,7 @@ class Loop:
                 settings=settings,
                 resources=resources,
                 undelivered=self.queues.get(name),
+                network=self._network,
             )
             for name in LOOP
             if (stage.executes or name != "execute")
@@ -159,6 +162,8 @@ class Loop:
             embedding_arn=embedding_arn(self._stack) if state.memory_arn else "",
             undelivered={name: queue.queue_arn for name, queue in self.queues.items()},
             delivers_logs=not stage.is_local,
+            network_arns=self._network.arns(self._stack) if self._network else (),
+            interfaces_arn=interfaces_arn(self._stack),
         )
         if not (execution := self._execution):
             return resources

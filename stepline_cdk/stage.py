@@ -23,6 +23,7 @@ from stepline.settings import KEYED, ProviderName
 from stepline_cdk.choice.account import TAG_NAME, TAG_VALUE, TAGS_MOST, AccountChoices
 from stepline_cdk.choice.agent import MODEL, AgentChoices, ToolChoices
 from stepline_cdk.choice.declare import LOCAL
+from stepline_cdk.choice.network import NetworkChoices
 from stepline_cdk.choice.operation import OperationChoices
 from stepline_cdk.choice.programs import HOST_MODES, MEMORY_MIB, NO_PROGRAMS, ProgramChoices
 from stepline_cdk.choice.read import read_choices, refusal, render_refusal
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
 
 LOCAL_TURNS: Final = 10
 """Turns that run at once on a developer's machine, whose two processors they share."""
-GROUPS: Final = (SignInChoices, AgentChoices, ToolChoices, ProgramChoices, OperationChoices, AccountChoices)
+GROUPS: Final = (
+    SignInChoices,
+    NetworkChoices,
+    AgentChoices,
+    ToolChoices,
+    ProgramChoices,
+    OperationChoices,
+    AccountChoices,
+)
 """The groups of choices, in the order in which pages list them."""
 _SIGN_IN: Final = re.compile(r"https://.+|http://localhost(:\d+)?")
 """The redirect URLs that Cognito accepts for a sign-in page."""
@@ -42,7 +51,15 @@ BEDROCK: Final = "bedrock"
 _COGNITO_OWN: Final = ("aws", "amazon", "cognito")
 
 
-class Stage(AccountChoices, OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInChoices):
+class Stage(
+    AccountChoices,
+    OperationChoices,
+    ProgramChoices,
+    ToolChoices,
+    AgentChoices,
+    NetworkChoices,
+    SignInChoices,
+):
     """One deployment.
 
     A choice is a field of a group in `stepline_cdk/choice`, with its type, meaning, defaults and cost; docs/reference/choices.md
@@ -180,7 +197,18 @@ class Stage(AccountChoices, OperationChoices, ProgramChoices, ToolChoices, Agent
             )
 
     def _check_network(self) -> None:
-        """Refuse a network of tasks that AWS would refuse mid-deployment."""
+        """Refuse a network of functions or tasks that AWS would refuse mid-deployment."""
+        if self.vpc and self.is_local:
+            raise ValueError("vpc: got a VPC on stage local, takes none there: the emulator has no network")
+        if bool(self.vpc) != bool(self.vpc_subnets):
+            raise ValueError(
+                f"vpc and vpc_subnets: got {'the first' if self.vpc else 'the second'} alone, takes both, or neither for functions"
+                " without a VPC"
+            )
+        if self.vpc_security_groups and not self.vpc:
+            raise ValueError(
+                "vpc_security_groups and vpc: got the first alone, takes both: the groups belong to a VPC"
+            )
         if bool(self.exec_vpc) != bool(self.exec_subnets):
             raise ValueError(
                 f"exec_vpc and exec_subnets: got {'the first' if self.exec_vpc else 'the second'} alone, takes both, or neither for a"

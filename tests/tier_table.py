@@ -340,6 +340,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_image.py": (*APP, "/exec_task/"),
     "stacks/test_layer.py": ("/layers/", "/stepline_cdk/code.py"),
     "stacks/test_memory.py": APP,
+    "stacks/test_network.py": APP,
     "stacks/test_option_sets.py": (),  # two minutes: a landing that changes the app runs its draw alone
     "stacks/test_page_stack.py": APP,
     "stacks/test_review.py": APP,

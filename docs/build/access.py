@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from docs.build import DOCS
-from stepline_cdk.access import ACCESS, TARGETS, TASKS, UNSCOPED, Right
+from stepline_cdk.access import ACCESS, ATTACHES, TARGETS, TASKS, UNSCOPED, Right
 from stepline_cdk.execution import REPORT_ACTIONS, TAKE_ACTIONS
 from stepline_cdk.image import PULL_ACTIONS
 from stepline_cdk.key import key_uses
@@ -41,6 +41,7 @@ def render() -> str:
             "| principal | may | on | which |",
             "|---|---|---|---|",
             *(row for principal, rights in ACCESS.items() for row in _rows(principal, rights)),
+            *_rows("each function in a VPC", ATTACHES),
             *_rows("task", _task_rights(), only=TASKS),
             *_rows("task's start", _start_rights(), only=TASKS),
             "",
@@ -63,6 +64,8 @@ def render() -> str:
             "|---|---|---|",
             *(row for principal, rights in ACCESS.items() for row in _key_rows(f"`{principal}`", rights)),
             *_key_rows("task", _task_rights()),
+            "",
+            "In a VPC (`vpc`), Lambda attaches each function with the function's role. The code of the function is denied these actions.",
             "",
             "Targets:",
             "",

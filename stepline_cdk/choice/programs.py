@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from stepline_cdk.choice.declare import Choices, choice, like, one_of
+from stepline_cdk.choice.network import GroupId, SubnetId, VpcId
 
 NO_PROGRAMS: Final = "none"
 HOST_MODES: Final = ("process", "docker")
@@ -24,6 +25,12 @@ MEMORY_MIB: Final = {
 
 def _mode(before: Mapping[str, Any]) -> str:
     return "none" if before["exec_image"] in ("", NO_PROGRAMS) else "fargate"
+
+
+def _of_vpc(before: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return a choice of the functions' network for tasks that run in the same one."""
+    found: tuple[str, ...] = before[name] if before["exec_vpc"] == before["vpc"] else ()
+    return found
 
 
 class ProgramChoices(Choices):
@@ -60,23 +67,22 @@ class ProgramChoices(Choices):
             said="two of the region",
         )
     )
-    exec_vpc: Annotated[str, like("vpc-[0-9a-f]{8,17}", "the id of a VPC like vpc-0a1b2c3d", empty=True)] = (
-        choice(
-            "",
-            f"VPC of [yours]({DEPLOY}#tasks-in-a-network-of-yours) in which tasks run, together with `exec_subnets`",
-            said="a separate network",
-            guarded=True,
-        )
+    exec_vpc: VpcId = choice(
+        lambda before: "" if before["exec_zones"] else before["vpc"],
+        f"VPC of [yours]({DEPLOY}#tasks-in-a-network-of-yours) in which tasks run, together with `exec_subnets`",
+        said="`vpc`, without it or with `exec_zones` a separate network",
+        guarded=True,
     )
-    exec_subnets: tuple[
-        Annotated[str, like("subnet-[0-9a-f]{8,17}", "the id of a subnet like subnet-0a1b2c3d")], ...
-    ] = choice((), "Subnets of that VPC", guarded=True)
-    exec_security_groups: tuple[
-        Annotated[str, like("sg-[0-9a-f]{8,17}", "the id of a security group like sg-0a1b2c3d")], ...
-    ] = choice(
-        (),
+    exec_subnets: tuple[SubnetId, ...] = choice(
+        lambda before: _of_vpc(before, "vpc_subnets"),
+        "Subnets of that VPC",
+        said="with the VPC of the functions theirs",
+        guarded=True,
+    )
+    exec_security_groups: tuple[GroupId, ...] = choice(
+        lambda before: _of_vpc(before, "vpc_security_groups"),
         "The tasks' security groups in `exec_vpc`",
-        said="a group that allows outbound HTTPS",
+        said="those of the functions, if chosen, else a group that allows outbound HTTPS",
         guarded=True,
     )
     exec_public_ip: bool = choice(

@@ -23,6 +23,7 @@ SECRET: Final = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:some-AbCdE
 TOPIC: Final = "arn:aws:sns:eu-west-1:111122223333:calls"
 IMAGE: Final = "111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1"
 NETWORK: Final = {"exec_vpc": "vpc-0a1b2c3d", "exec_subnets": "subnet-0a1b2c3d,subnet-1a1b2c3d"}
+FUNCTIONS: Final = {"vpc": "vpc-1a1b2c3d", "vpc_subnets": "subnet-3a1b2c3d,subnet-4a1b2c3d"}
 DOMAIN: Final = {
     "page_domain": "chat.example.com",
     "page_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b",
@@ -141,6 +142,9 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "exec_cpu": {"exec_cpu": "2048", "exec_memory_mib": "4096"},
     "exec_memory_mib": "3072",
     "exec_zones": "use1-az2,use1-az4",
+    "vpc": FUNCTIONS,
+    "vpc_subnets": {**FUNCTIONS, "vpc_subnets": "subnet-5a1b2c3d"},
+    "vpc_security_groups": {**FUNCTIONS, "vpc_security_groups": "sg-2a1b2c3d"},
     "exec_vpc": NETWORK,
     "exec_subnets": {**NETWORK, "exec_subnets": "subnet-2a1b2c3d"},
     "exec_security_groups": {**NETWORK, "exec_security_groups": "sg-1a1b2c3d"},

@@ -10,6 +10,7 @@ from typing import Any, get_origin, get_type_hints
 import pytest
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -47,7 +48,9 @@ EVERYTHING = {
     "event_source_principals": (BILLING,),
     "concurrency": 1000,
     "stream_readers": 20,
+    "exec_zones": ("usw1-az1", "usw1-az3"),
 }
+"""And a VPC of the functions, which is of the stack; tasks have a network of their own."""
 FUNCTION, POLICY = "AWS::Lambda::Function", "AWS::IAM::Policy"
 
 
@@ -84,7 +87,14 @@ def shop(tmp_path):
 def two(tmp_path_factory):
     """The template of two agents in one stack, one of them with everything, and what AWS's rules find."""
     shop = Shop(tmp_path_factory.mktemp("two"))
-    shop.add("First", **EVERYTHING)
+    vpc = ec2.Vpc.from_vpc_attributes(
+        shop.stack,
+        "Net",
+        vpc_id="vpc-0a1b2c3d",
+        availability_zones=["a"],
+        private_subnet_ids=["subnet-0a1b2c3d"],
+    )
+    shop.add("First", vpc=vpc, **EVERYTHING)
     shop.add("Second", programs=True)
     return shop.findings(), shop.resources()
 

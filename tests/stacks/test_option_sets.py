@@ -70,6 +70,8 @@ OPTION_SETS = {
         "limits": json.dumps({"user": {"usd_day": 5}, "tenant": {"usd_day": 100}}),
         "workspace": "git",
         "multi_action": "read_write_search",
+        "vpc": "vpc-0a1b2c3d",
+        "vpc_subnets": "subnet-0a1b2c3d,subnet-1a1b2c3d,subnet-2a1b2c3d",
     },
     "prod, its own issuer, a domain": {
         "name": "prod",

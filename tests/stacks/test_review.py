@@ -19,6 +19,9 @@ STAGES = {
         exec_image="none",
         concurrency=1000,
         stream_readers=20,
+        vpc="vpc-0a1b2c3d",
+        vpc_subnets=("subnet-0a1b2c3d",),
+        vpc_security_groups=("sg-0a1b2c3d",),
     ),
     "users of its own, Bedrock, memory in S3 Vectors, a built image": Stage(
         name="dev",
@@ -40,6 +43,8 @@ STAGES = {
         event_source_principals=(BILLING,),
         table_name="stepline-a-b-c-20261126120000",
         shift="linear",
+        vpc="vpc-0a1b2c3d",
+        vpc_subnets=("subnet-0a1b2c3d", "subnet-1a1b2c3d"),
     ),
 }
 
