@@ -27,6 +27,9 @@ class ChoiceProps(TypedDict, total=False):
     page_domain: str
     page_certificate_arn: str
     event_source_principals: Sequence[str]
+    api_domain: str
+    socket_domain: str
+    api_certificate_arn: str
     bundles: Mapping[str, Any]
     bundle_props: Mapping[str, Any]
     assembly: Mapping[str, Any]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_certificatemanager as acm
 from aws_cdk.aws_apigatewayv2_authorizers import (
     HttpLambdaAuthorizer,
     HttpLambdaResponseType,
@@ -71,6 +72,7 @@ class Ingress:
         self._stack = cdk.Stack.of(scope)
         self._origins = stage.origins(page_origin)
         self.network = make_network(scope, stage)
+        self._domains: dict[str, str] = {}
         self._make_socket_api(stage)
         self._make_http_api(stage)
         self.functions = self._make_functions(stage, state, code)
@@ -89,7 +91,7 @@ class Ingress:
             "HttpUrl": self.http_url,
             "PageConfig": self._stack.to_json_string(self.page_config),
         }
-        for name, value in outputs.items():
+        for name, value in (outputs | self._domains).items():
             cdk.CfnOutput(scope, name, value=value)
         warn_unknown(scope, stage)
 
@@ -107,6 +109,13 @@ class Ingress:
             else None,
         )
         self.callback_url, self.socket_url = gateway.callback_url, gateway.url
+        self.socket_origin = self.socket_api.api_endpoint
+        if stage.socket_domain:
+            # The functions still post to connections at the API's own address, which needs no record of the owner's.
+            self._domains["SocketOwnUrl"] = self.socket_url
+            self._map(stage, "Socket", stage.socket_domain, self.socket_api, gateway)
+            self.socket_origin = f"wss://{stage.socket_domain}"
+            self.socket_url = f"{self.socket_origin}/"
         if stage.is_local:
             cdk.Tags.of(self.socket_api).add(_PIN_TAG, _pin(stage))
             self.callback_url = _emulated_url(stage, self.socket_api.api_id, STAGE_NAME)
@@ -141,10 +150,32 @@ class Ingress:
             throttle=_throttle(stage.http_throttle),
             access_log_settings=None if stage.is_local else AccessLog(self.scope, stage, "http", HTTP_FIELDS),
         )
-        self.http_url = gateway.url
+        self.http_url, self.http_origin = gateway.url, self.http_api.api_endpoint
+        if stage.api_domain:
+            self._map(stage, "Api", stage.api_domain, self.http_api, gateway)
+            self.http_origin = f"https://{stage.api_domain}"
+            self.http_url = f"{self.http_origin}/"
         if stage.is_local:
             cdk.Tags.of(self.http_api).add(_PIN_TAG, f"{_pin(stage)}-http")
             self.http_url = _emulated_url(stage, self.http_api.api_id, HTTP_STAGE_NAME)
+
+    def _map(
+        self, stage: Stage, kind: str, domain: str, api: apigateway.IApi, gateway: apigateway.IStage
+    ) -> None:
+        """Map a domain of the owner's to an API, and add the name to which its record points to the outputs."""
+        certificate = acm.Certificate.from_certificate_arn(
+            self.scope, f"{kind}Certificate", stage.api_certificate_arn
+        )
+        made = apigateway.DomainName(
+            self.scope,
+            f"{kind}Domain",
+            domain_name=domain,
+            certificate=certificate,
+            endpoint_type=apigateway.EndpointType.REGIONAL,
+            security_policy=apigateway.SecurityPolicy.TLS_1_2,
+        )
+        apigateway.ApiMapping(self.scope, f"{kind}Mapping", api=api, domain_name=made, stage=gateway)
+        self._domains[f"{kind}Host"] = made.regional_domain_name
 
     @property
     def connections_arn(self) -> str:

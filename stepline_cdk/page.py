@@ -68,8 +68,8 @@ class Page:
                 "Config": cdk.Stack.of(scope).to_json_string(ingress.page_config),
                 "Connect": " ".join(
                     [
-                        ingress.http_api.api_endpoint,
-                        ingress.socket_api.api_endpoint,
+                        ingress.http_origin,
+                        ingress.socket_origin,
                         *state.issuer_origins,
                         f"https://{state.bucket.bucket_regional_domain_name}",
                     ]

@@ -91,6 +91,7 @@ class Stage(
         self._check_network()
         self._check_issuer()
         self._check_page()
+        self._check_domains()
         self._check_release()
         self._check_account()
         return self
@@ -281,6 +282,25 @@ class Stage(
                 )
             if not TAG_VALUE.fullmatch(value):
                 raise refusal("tags", value, "values of letters, digits, spaces and .:/=+@_-")
+
+    def _check_domains(self) -> None:
+        """Refuse domains of the APIs that AWS would refuse mid-deployment."""
+        domains = self.api_domain or self.socket_domain
+        if domains and self.is_local:
+            raise ValueError(
+                f"api_domain and socket_domain: got {domains!r} on stage local, takes none there: the emulator has no domains"
+            )
+        if bool(domains) != bool(self.api_certificate_arn):
+            raise ValueError(
+                "api_domain, socket_domain and api_certificate_arn: got"
+                f" {'a domain' if domains else 'the last'} alone, takes a certificate with its domains, or none for the APIs' own"
+            )
+        every = [one for one in (self.api_domain, self.socket_domain, self.page_domain) if one]
+        if len(set(every)) < len(every):
+            raise ValueError(
+                f"api_domain, socket_domain and page_domain: got {', '.join(every)}, takes another one for each: an HTTP API, a websocket"
+                " API and the page share no domain"
+            )
 
     @property
     def is_local(self) -> bool:

@@ -1,4 +1,4 @@
-"""The choices of the network: the VPC of the functions."""
+"""The choices of the network: the VPC of the functions, and the domains of the APIs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ VpcId = Annotated[str, like("vpc-[0-9a-f]{8,17}", "the id of a VPC like vpc-0a1b
 SubnetId = Annotated[str, like("subnet-[0-9a-f]{8,17}", "the id of a subnet like subnet-0a1b2c3d")]
 GroupId = Annotated[str, like("sg-[0-9a-f]{8,17}", "the id of a security group like sg-0a1b2c3d")]
 
+Domain = Annotated[
+    str,
+    like(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", "a domain like api.example.com", empty=True),
+]
+
 
 class NetworkChoices(Choices):
-    """The network of the functions."""
+    """The network of the functions, and the domains of the APIs."""
 
     vpc: VpcId = choice(
         "",
@@ -31,3 +36,23 @@ class NetworkChoices(Choices):
         said="a group that allows outbound HTTPS",
         guarded=True,
     )
+    api_domain: Domain = choice(
+        "",
+        f"[Domain]({DEPLOY}#domains-of-the-apis) of the HTTP API, together with `api_certificate_arn`",
+        said="the API's own",
+        guarded=True,
+    )
+    socket_domain: Domain = choice(
+        "",
+        "Domain of the websocket API, together with `api_certificate_arn`; the two APIs cannot share one",
+        said="the API's own",
+        guarded=True,
+    )
+    api_certificate_arn: Annotated[
+        str,
+        like(
+            r"arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f-]+",
+            "the ARN of a certificate of ACM in the stage's region",
+            empty=True,
+        ),
+    ] = choice("", "ARN of a certificate of these domains, in the stage's region", guarded=True)

@@ -28,6 +28,10 @@ DOMAIN: Final = {
     "page_domain": "chat.example.com",
     "page_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b",
 }
+API_DOMAIN: Final = {
+    "api_domain": "api.example.com",
+    "api_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0b1c",
+}
 BASES: Final[Mapping[str, dict[str, str]]] = {
     "dev": {"stage": "dev"},
     "prod": {
@@ -142,6 +146,9 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "exec_cpu": {"exec_cpu": "2048", "exec_memory_mib": "4096"},
     "exec_memory_mib": "3072",
     "exec_zones": "use1-az2,use1-az4",
+    "api_domain": API_DOMAIN,
+    "socket_domain": {**API_DOMAIN, "socket_domain": "socket.example.com"},
+    "api_certificate_arn": {**API_DOMAIN, "api_domain": "http.example.com"},
     "vpc": FUNCTIONS,
     "vpc_subnets": {**FUNCTIONS, "vpc_subnets": "subnet-5a1b2c3d"},
     "vpc_security_groups": {**FUNCTIONS, "vpc_security_groups": "sg-2a1b2c3d"},

@@ -48,6 +48,9 @@ EVERYTHING = {
     "event_source_principals": (BILLING,),
     "concurrency": 1000,
     "stream_readers": 20,
+    "api_domain": "api.example.com",
+    "socket_domain": "socket.example.com",
+    "api_certificate_arn": "arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d",
     "exec_zones": ("usw1-az1", "usw1-az3"),
 }
 """And a VPC of the functions, which is of the stack; tasks have a network of their own."""

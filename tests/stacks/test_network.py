@@ -1,4 +1,4 @@
-"""The owner's network: where functions and tasks run, and the rights by which Lambda attaches them."""
+"""The owner's network: where functions and tasks run, the rights by which Lambda attaches them, and the domains of the APIs."""
 
 import pytest
 from aws_cdk import aws_ec2 as ec2
@@ -6,7 +6,7 @@ from aws_cdk import aws_ec2 as ec2
 from stepline.errors import InputError
 from stepline_cdk.access import ATTACHES, UNSCOPED
 from stepline_cdk.stage import Stage
-from tests.stacks.conftest import Synthesis, cdk
+from tests.stacks.conftest import Synthesis, cdk, deployed_function, deployed_variables
 from tests.stacks.role import listed
 from tests.stacks.test_agent import Shop, of_kind
 
@@ -14,6 +14,8 @@ IMAGE = "111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1"
 SUBNETS = ("subnet-0a1b2c3d", "subnet-1a1b2c3d")
 VPC = {"vpc": "vpc-0a1b2c3d", "vpc_subnets": SUBNETS}
 GROUPS = {"vpc_security_groups": ("sg-0a1b2c3d",)}
+CERTIFICATE = {"api_certificate_arn": "arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d"}
+DOMAINS = {"api_domain": "api.example.com", "socket_domain": "socket.example.com", **CERTIFICATE}
 FUNCTION, GROUP = "AWS::Lambda::Function", "AWS::EC2::SecurityGroup"
 
 
@@ -21,6 +23,12 @@ FUNCTION, GROUP = "AWS::Lambda::Function", "AWS::EC2::SecurityGroup"
 def inside(tmp_path_factory):
     """A stage whose functions and tasks run in a VPC, in groups of their own."""
     return Synthesis(Stage(name="dev", exec_image=IMAGE, **VPC), tmp_path_factory.mktemp("inside"))
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """A stage whose APIs have domains."""
+    return Synthesis(Stage(name="dev", exec_image="none", **DOMAINS), tmp_path_factory.mktemp("named"))
 
 
 @pytest.fixture
@@ -144,6 +152,51 @@ def test_public_subnets_and_groups_without_a_network_are_refused(shop):
         shop.add("Other", vpc_subnets=public)
 
 
+def test_each_api_has_its_domain_with_tls_and_the_name_for_its_record(named):
+    found = {one["DomainName"]: one for one in named.resources("AWS::ApiGatewayV2::DomainName").values()}
+    assert set(found) == {"api.example.com", "socket.example.com"}
+    for one in found.values():
+        (setting,) = one["DomainNameConfigurations"]
+        assert setting["SecurityPolicy"] == "TLS_1_2"
+        assert setting["EndpointType"] == "REGIONAL"
+        assert setting["CertificateArn"] == CERTIFICATE["api_certificate_arn"]
+    mappings = named.resources("AWS::ApiGatewayV2::ApiMapping").values()
+    assert {one["Stage"] for one in mappings} == {"live", "$default"}
+    assert all("ApiMappingKey" not in one for one in mappings)
+    for name, domain in (("ApiHost", "ApiDomain"), ("SocketHost", "SocketDomain")):
+        output = named.documents()["ingress"]["Outputs"][name]["Value"]
+        assert named.roles.text("ingress", output) == f"<{domain}.RegionalDomainName>"
+
+
+def test_clients_the_page_and_tickets_get_the_domains(named):
+    outputs = named.documents()["ingress"]["Outputs"]
+    assert outputs["WebSocketUrl"]["Value"] == "wss://socket.example.com/"
+    assert outputs["HttpUrl"]["Value"] == "https://api.example.com/"
+    config = named.roles.text("ingress", outputs["PageConfig"]["Value"])
+    assert '"http_url":"https://api.example.com/","socket_url":"wss://socket.example.com/"' in config
+    assert deployed_variables(named, "api")["STEPLINE_SOCKET_URL"] == "wss://socket.example.com/"
+    (upload,) = named.resources("Custom::SteplinePage", of_page=True).values()
+    connect = named.roles.text("page", upload["Connect"])
+    assert connect.startswith("https://api.example.com wss://socket.example.com https://")
+    assert "Endpoint" not in connect
+
+
+def test_functions_post_to_connections_at_the_address_of_aws(named):
+    apis = named.resources("AWS::ApiGatewayV2::Api").values()
+    assert not any("DisableExecuteApiEndpoint" in one for one in apis)
+    for name in ("decide", "socket", "sweeper"):
+        callback = deployed_function(named, name)["Environment"]["Variables"]["STEPLINE_CALLBACK_URL"]
+        assert ".execute-api." in str(callback)
+        assert "example.com" not in str(callback)
+
+
+def test_one_api_may_have_a_domain_alone(shop):
+    agent = shop.add(socket_domain="socket.example.com", **CERTIFICATE)
+    assert agent.socket_url == "wss://socket.example.com/"
+    assert "example.com" not in agent.api_url
+    assert len(of_kind(shop.resources(), "AWS::ApiGatewayV2::DomainName")) == 1
+
+
 @pytest.mark.parametrize(
     ("choices", "sentence"),
     [
@@ -155,6 +208,24 @@ def test_public_subnets_and_groups_without_a_network_are_refused(shop):
         (
             {"name": "local", "endpoint": "http://127.0.0.1:4566", **VPC},
             "vpc: got a VPC on stage local, takes none there",
+        ),
+        (
+            {"api_domain": "api.example.com"},
+            "api_domain, socket_domain and api_certificate_arn: got a domain alone",
+        ),
+        (CERTIFICATE, "api_domain, socket_domain and api_certificate_arn: got the last alone"),
+        (
+            {"api_certificate_arn": "arn:aws:iam::111122223333:server-certificate/x"},
+            "api_certificate_arn: got 'arn:aws:iam::111122223333:server-certificate/x', takes the ARN of a",
+        ),
+        ({"socket_domain": "wss://socket.example.com", **CERTIFICATE}, "socket_domain: got 'wss:"),
+        (
+            {"api_domain": "x.example.com", "socket_domain": "x.example.com", **CERTIFICATE},
+            "api_domain, socket_domain and page_domain: got x.example.com, x.example.com, takes another",
+        ),
+        (
+            {"name": "local", "endpoint": "http://127.0.0.1:4566", "api_domain": "x.example.com"},
+            "api_domain and socket_domain: got 'x.example.com' on stage local",
         ),
     ],
 )

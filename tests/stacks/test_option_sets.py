@@ -73,12 +73,15 @@ OPTION_SETS = {
         "vpc": "vpc-0a1b2c3d",
         "vpc_subnets": "subnet-0a1b2c3d,subnet-1a1b2c3d,subnet-2a1b2c3d",
     },
-    "prod, its own issuer, a domain": {
+    "prod, its own issuer, domains": {
         "name": "prod",
         **MODEL,
         **OWN_ISSUER,
         "page_domain": "chat.example.com",
         "page_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d",
+        "api_domain": "api.example.com",
+        "socket_domain": "socket.example.com",
+        "api_certificate_arn": "arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d",
     },
     "prod, tasks in another network, a given image": {
         "name": "prod",

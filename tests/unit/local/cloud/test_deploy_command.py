@@ -310,6 +310,15 @@ def test_the_page_is_built_before_the_templates_and_its_address_is_printed_first
 
 
 @pytest.mark.usefixtures("bootstrapped")
+def test_the_first_turn_of_a_stage_with_a_domain_uses_the_address_of_aws(context, programs):
+    own = {"WebSocketUrl": "wss://socket.example.com/", "SocketOwnUrl": "wss://far/live"}
+    programs.outputs["stepline-dev-loop"] = own
+    asked = []
+    deploy_stage(order(token="mine"), with_turn(context, lambda url, _token: asked.append(url) or "Yes."))
+    assert asked == ["wss://far/live"]
+
+
+@pytest.mark.usefixtures("bootstrapped")
 @pytest.mark.parametrize(
     ("check", "expected"),
     [

@@ -12,6 +12,7 @@ from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import AwsAccount, aws_error_code, look
 from stepline.local.cloud.capacity import check_readers, check_turns
+from stepline.local.cloud.domain_check import HOSTS, check_domains
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
 from stepline.local.counted import counted
@@ -120,6 +121,7 @@ def health(account: AwsAccount, stage: str) -> list[Check]:
         *([lambda: check_table(account, outputs["TableName"])] if "TableName" in outputs else []),
         *([lambda: check_machine(account, outputs["MachineArn"])] if "MachineArn" in outputs else []),
         lambda: check_page(stage, outputs),
+        *([lambda: check_domains(outputs)] if HOSTS.keys() & outputs.keys() else []),
         lambda: check_pool(account, outputs.get("UserPoolId", "")),
         lambda: check_isolation(account, outputs, SystemClock()),
     ]
