@@ -150,11 +150,10 @@ class Agent(Construct):
         """Add the agent of a bundle, a package that this environment can import.
 
         `issuer` is that of the tokens to trust, or a pool of yours with the client that they are for; without either the agent has a
-        pool of its own. `page` deploys the chat page, from another
-        folder than the built one by its path. `programs` runs the model's programs in tasks whose image AWS builds, or which is named.
-        With `stage` resources have its name. `code` is built elsewhere, as tests do. Functions and tasks run in `vpc`, with its private
-        subnets unless `vpc_subnets` selects others, and in `security_groups`, or in one of their own. The other choices are those of
-        docs/reference/choices.md.
+        pool of its own. `page` deploys the chat page, by a path one built elsewhere. `programs` runs the model's programs in tasks
+        whose image AWS builds, or which is named. With `stage` resources have its name. `code` is built elsewhere, as tests do.
+        Functions and tasks run in `vpc`, in its private subnets or those that `vpc_subnets` selects, with `security_groups` or one of
+        their own. The other choices are those of docs/reference/choices.md.
 
         Raises InputError, whose sentence begins with this construct's path, for what no agent can be.
         """
@@ -170,13 +169,10 @@ class Agent(Construct):
         }
         try:
             given |= self._trust(issuer, user_pool, user_pool_client, choices)
-            if model_secret:
-                given["model_secret_arn"] = _arn_of(model_secret)
-            if kms_key:
-                given["kms_key_arn"] = _key_arn_of(kms_key)
-            if log_retention:
-                given["log_retention_days"] = log_retention.to_days()
             given |= _place_in(vpc, vpc_subnets, security_groups)
+            given["model_secret_arn"] = _arn_of(model_secret) if model_secret else ""
+            given["kms_key_arn"] = _key_arn_of(kms_key) if kms_key else ""
+            given["log_retention_days"] = log_retention.to_days() if log_retention else None
             self._choices = AgentStage(is_named=bool(stage), **given)
             if local := read_local_run(self.node):
                 self._choices = self._run_locally(local, given)
@@ -185,12 +181,7 @@ class Agent(Construct):
         except InputError as error:
             raise _at(self, str(error), error.reason) from error
         self._add_outputs()
-        if model_secret and model_secret.encryption_key and not local:
-            for name in sorted(MODEL & self.functions.keys()):
-                model_secret.encryption_key.grant_decrypt(self.functions[name].role)
-        if kms_key and not local:
-            for statement in key_policy(cdk.Stack.of(self), self._choices):
-                kms_key.add_to_resource_policy(statement)
+        self._grant_keys(model_secret.encryption_key if model_secret else None, kms_key)
         acknowledge(self._scopes, self._choices.python)
 
     def _trust(
@@ -223,6 +214,15 @@ class Agent(Construct):
             stack = stack.nested_stack_parent
         place = f"{stack.stack_name}/{self.node.path.removeprefix(stack.node.path)}"
         return f"agent-{hashlib.sha256(place.encode()).hexdigest()[:_ID_CHARS]}"
+
+    def _grant_keys(self, of_secret: kms.IKey | None, of_data: kms.IKey | None) -> None:
+        """Let functions decrypt the model's secret, and the services that store data use its key."""
+        if of_secret and not self._choices.is_local:
+            for name in sorted(MODEL & self.functions.keys()):
+                of_secret.grant_decrypt(self.functions[name].role)
+        if of_data and not self._choices.is_local:
+            for statement in key_policy(cdk.Stack.of(self), self._choices):
+                of_data.add_to_resource_policy(statement)
 
     def _run_locally(self, local: LocalRun, given: Mapping[str, Any]) -> AgentStage:
         """Return the choices on the emulator; the agent that is run has the name of the local stage."""
@@ -342,8 +342,10 @@ class Agent(Construct):
     def connections(self) -> ec2.Connections:
         """The connections of functions and tasks in a VPC: `database.connections.allow_default_port_from(agent)`.
 
-        Raises InputError `bad_choice` without a VPC.
+        Raises InputError `bad_choice` without a VPC. On the local stage, which has none, they allow nothing.
         """
+        if self._choices.is_local:
+            return ec2.Connections(security_groups=self._security_groups)
         if not self.parts.ingress.network:
             raise _at(
                 self, "connections: got an agent without a VPC, takes one with the prop vpc", "bad_choice"
