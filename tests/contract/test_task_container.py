@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from stepline.local.cloud.probe import probe_command, read_report
+from stepline.local.cloud.checks.probe import probe_command, read_report
 from stepline.model.program.execution import MIB, Run
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import IN_CONTAINERS, LIMITS, SAID, Bench

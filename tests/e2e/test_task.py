@@ -10,7 +10,7 @@ import pytest
 
 from stepline.adapters.system import SystemClock
 from stepline.local.cloud.account import AwsAccount
-from stepline.local.cloud.probe import check_isolation
+from stepline.local.cloud.checks.probe import check_isolation
 from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from stepline.model.path import exec_key

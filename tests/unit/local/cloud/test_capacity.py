@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.adapters.aws.table import QUEUE
-from stepline.local.cloud.capacity import (
+from stepline.local.cloud.checks.capacity import (
     RESERVING,
     check_concurrency,
     check_readers,

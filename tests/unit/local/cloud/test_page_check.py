@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.cloud.page_check import PageResponse, check_page, fetch_page
+from stepline.local.cloud.checks.page_check import PageResponse, check_page, fetch_page
 
 OUTPUTS = {
     "PageUrl": "https://d1.cloudfront.example/",

@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from stepline.adapters.memory.clock import MemoryClock
-from stepline.local.cloud.probe import PATIENCE_S, check_isolation, probe_command, read_report
+from stepline.local.cloud.checks.probe import PATIENCE_S, check_isolation, probe_command, read_report
 from stepline.model.program.execution import Isolation
 
 TASK = "arn:aws:ecs:eu-central-1:123456789012:task/stepline-dev-exec/0123abcd"

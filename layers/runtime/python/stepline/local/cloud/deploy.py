@@ -27,7 +27,8 @@ from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.websocket import dial_gateway
 from stepline.local.cloud.account import AwsAccount, aws_error_code, open_account
-from stepline.local.cloud.capacity import CHOICE, PERMISSIONS, check_concurrency, find_concurrency
+from stepline.local.cloud.checks.capacity import CHOICE, PERMISSIONS, check_concurrency, find_concurrency
+from stepline.local.cloud.checks.page_check import check_page
 from stepline.local.cloud.deploy_failure import explain_failure
 from stepline.local.cloud.deployment import (
     Deployment,
@@ -39,7 +40,6 @@ from stepline.local.cloud.deployment import (
 )
 from stepline.local.cloud.former_versions import find_functions, recorded_versions
 from stepline.local.cloud.health import NAME_A_TOPIC, SCAN_UPLOADS, is_deployed
-from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.program.child import RunCommand, run
 from stepline.local.cloud.program.toolkit import (
     read_stacks,
@@ -358,14 +358,19 @@ def _deploy_stacks(folder: Path, deployment: Deployment, account: AwsAccount, de
     return found
 
 
-def find_deployment(order: Order, desk: Desk) -> tuple[AwsAccount, Deployment]:
+def find_deployment(order: Order, desk: Desk, *, in_any_app: bool = False) -> tuple[AwsAccount, Deployment]:
     """Return the account, and the deployment with the CDK's own keys of the order applied.
 
     Raises:
         AuthError: `cloud_account`, the credentials are missing, or the stage is in another account.
-        InputError: `cloud_account`, the stage is in another region.
+        InputError: `cloud_account`, the stage is in another region; `bad_stage`, it is in an app of the user's.
     """
     known = load_deployment(desk.home, order.stage)
+    if known and known.stack and not in_any_app:
+        raise InputError(
+            f"{order.stage} is an agent in the stack {known.stack} of an app of yours, which deploys and deletes it",
+            code="bad_stage",
+        )
     account = desk.open_account(
         order.profile or (known.profile if known else ""), order.region or (known.region if known else "")
     )

@@ -27,7 +27,8 @@ class Deployment(Value):
     """A stage in one account and region. `deployed_at` is empty until a deployment has succeeded.
 
     It holds ids and addresses, no secrets. `context` has keys of the CDK's own; an earlier release saved the choices of the
-    stage there too, which are in a file of the project now.
+    stage there too, which are in a file of the project now. For an agent in an app of the user's, `stack` is its stack, and the ids
+    of its outputs there begin with `prefix`.
     """
 
     stage: str
@@ -37,6 +38,8 @@ class Deployment(Value):
     context: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     deployed_at: str = ""
+    stack: str = ""
+    prefix: str = ""
 
 
 def check_stage(stage: str) -> str:

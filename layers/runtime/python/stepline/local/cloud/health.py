@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 from msgspec import field
+from msgspec.structs import replace
 
 from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import AwsAccount, aws_error_code, look
-from stepline.local.cloud.capacity import check_readers, check_turns
+from stepline.local.cloud.checks.capacity import check_readers, check_turns
+from stepline.local.cloud.checks.page_check import check_page
+from stepline.local.cloud.checks.probe import check_isolation
+from stepline.local.cloud.deployment import Deployment
 from stepline.local.cloud.domain_check import HOSTS, check_domains
-from stepline.local.cloud.page_check import check_page
-from stepline.local.cloud.probe import check_isolation
 from stepline.local.counted import counted
 from stepline.model.base import Value
 
@@ -33,11 +35,12 @@ STACKS: Final = ("edge", "state", "ingress", "exec", "loop", "page")
 
 
 class Stack(Value):
-    """A deployed stack."""
+    """A deployed stack; of one of the user's the part that is an agent's, whose ids begin with `prefix`."""
 
     name: str
     status: str
     outputs: dict[str, str] = field(default_factory=dict)
+    prefix: str = ""
 
 
 class DeployedResource(Value):
@@ -54,16 +57,27 @@ def stack_name(stage: str, word: str) -> str:
     return f"stepline-{stage}-{word}"
 
 
-def find_stacks(account: AwsAccount, stage: str) -> list[Stack]:
-    """Return the stacks of a stage. Raises botocore's errors.
+def find_stacks(account: AwsAccount, stage: str, known: Deployment | None = None) -> list[Stack]:
+    """Return the stacks of a stage, or that of a known agent in an app of the user's. Raises botocore's errors.
 
     By their names: to list all stacks takes a right on those of others.
     """
-    found = (_find_stack(account, stack_name(stage, word)) for word in STACKS)
+    if known and known.stack:
+        own = find_stack(account, known.stack)
+        return (
+            [replace(own, outputs=own_outputs(own.outputs, known.prefix), prefix=known.prefix)] if own else []
+        )
+    found = (find_stack(account, stack_name(stage, word)) for word in STACKS)
     return [stack for stack in found if stack]
 
 
-def _find_stack(account: AwsAccount, name: str) -> Stack | None:
+def own_outputs(outputs: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the outputs of an agent by their own names."""
+    return {key.removeprefix(prefix): value for key, value in outputs.items() if key.startswith(prefix)}
+
+
+def find_stack(account: AwsAccount, name: str) -> Stack | None:
+    """Return a stack by its name; None if there is none. Raises botocore's errors."""
     try:
         (stack,) = account.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
@@ -98,23 +112,30 @@ def find_resources(account: AwsAccount, stacks: Sequence[Stack]) -> list[Deploye
         for stack in stacks
         for page in pages.paginate(StackName=stack.name)
         for found in page["StackResourceSummaries"]
-        if found.get("PhysicalResourceId")
+        if found.get("PhysicalResourceId") and _is_of(stack, found["LogicalResourceId"])
     ]
 
 
-def health(account: AwsAccount, stage: str) -> list[Check]:
-    """Return all checks of a deployed stage; only the first if it does not exist."""
+def _is_of(stack: Stack, logical_id: str) -> bool:
+    """Return True if a resource is of a stage's stack, or of the agent's parts in another one."""
+    return not stack.prefix or logical_id.startswith(
+        tuple(f"{stack.prefix}{word.title()}" for word in STACKS)
+    )
+
+
+def health(account: AwsAccount, stage: str, known: Deployment | None = None) -> list[Check]:
+    """Return all checks of a deployed stage; only the first if it does not exist. `known` is what this machine knows of it."""
     stacks: list[Stack] = []
     resources: list[DeployedResource] = []
 
     def question() -> Check:
-        stacks.extend(find_stacks(account, stage))
+        stacks.extend(find_stacks(account, stage, known))
         resources.extend(find_resources(account, stacks))
         return check_stacks(stage, stacks)
 
     first = look("stacks", "cloudformation:DescribeStacks and cloudformation:ListStackResources", question)
     if not stacks:
-        return [first]
+        return _of_app([first], stage, known)
     outputs = {key: value for stack in stacks for key, value in stack.outputs.items()}
     checks: list[Callable[[], Check]] = [
         lambda: check_outputs(stage, outputs),
@@ -135,7 +156,15 @@ def health(account: AwsAccount, stage: str) -> list[Check]:
             ),
             lambda: check_alarms(account, stage, _ids(resources, "AWS::CloudWatch::Alarm")),
         ]
-    return [first, *(check() for check in checks)]
+    return _of_app([first, *(check() for check in checks)], stage, known)
+
+
+def _of_app(checks: list[Check], stage: str, known: Deployment | None) -> list[Check]:
+    """Return the checks; those of an agent in an app of the user's say how that one is deployed."""
+    if not (known and known.stack):
+        return checks
+    ours, own = f"stepline deploy --stage {stage}", f"cdk deploy {known.stack}"
+    return [replace(check, remedy=check.remedy.replace(ours, own)) for check in checks]
 
 
 def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:

@@ -14,7 +14,7 @@ from stepline.bootstrap.choice import provider_of
 from stepline.errors import InputError
 from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, AwsAccount, aws_error_code, look
-from stepline.local.cloud.capacity import check_concurrency
+from stepline.local.cloud.checks.capacity import check_concurrency
 from stepline.local.cloud.deploy_failure import WITHOUT_BUILDS, WITHOUT_PAGE
 from stepline.local.counted import counted
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE

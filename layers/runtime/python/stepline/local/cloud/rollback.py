@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stepline.errors import DependencyError
 from stepline.local.cloud.account import AwsAccount
 from stepline.local.cloud.deploy import Desk, Order, find_deployment
+from stepline.local.cloud.deployment import Deployment
 from stepline.local.cloud.former_versions import LIVE, PREVIOUS, versions_named
 from stepline.local.cloud.health import find_resources, find_stacks
 
@@ -28,9 +29,9 @@ def roll_stage_back(order: Order, desk: Desk) -> dict[str, str]:
         AuthError, InputError: `cloud_account`, as for a deployment.
         DependencyError: `cloud_deploy`, no other version is recorded, not confirmed, or refused by AWS.
     """
-    account, _ = find_deployment(order, desk)
+    account, known = find_deployment(order, desk, in_any_app=True)
     try:
-        plan = _plan(account, order.stage)
+        plan = _plan(account, known)
         for function, (live, version) in plan.items():
             desk.say(f"{function}: version {live} → {version}")
         if not desk.confirm(f"roll stage {order.stage} back?"):
@@ -51,11 +52,10 @@ def roll_stage_back(order: Order, desk: Desk) -> dict[str, str]:
     return {function: version for function, (_, version) in plan.items()}
 
 
-def _plan(account: AwsAccount, stage: str) -> Mapping[str, tuple[str, str]]:
+def _plan(account: AwsAccount, known: Deployment) -> Mapping[str, tuple[str, str]]:
     """Return the version that serves and the recorded one, of each function for which they differ."""
-    aliases = [
-        one.physical_id for one in find_resources(account, find_stacks(account, stage)) if one.type == _ALIAS
-    ]
+    stacks = find_stacks(account, known.stage, known)
+    aliases = [one.physical_id for one in find_resources(account, stacks) if one.type == _ALIAS]
     functions = [arn.split(":")[6] for arn in aliases]
     client = account.client("lambda")
     previous = versions_named(client, functions, PREVIOUS)

@@ -271,6 +271,6 @@ for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
     *(event_source, export, files, fork, cost, limits, export_user, move_in, delete, erasures, workspace),
     *(replay, evaluations, knowledge, memory, secrets, serve),
-    *(cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
+    *(cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy, cloud.find_agent),
 ):
     main.add_command(command)

@@ -172,6 +172,36 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
         click.echo(command)
 
 
+@click.command("find")
+@click.option(
+    "--stack", required=True, callback=check_text, metavar="NAME", help="The stack that has the agent."
+)
+@text_option("--agent", metavar="PATH", help="Of several: the path of the construct within the stack.")
+@profile_option
+@region_option
+@json_option
+def find_agent(*, stack: str, agent: str, profile: str, region: str, as_json: bool) -> None:
+    """Find the agent in a stack of your own CDK app.
+
+    It is found by the stack's outputs. This machine remembers it as the stage whose name is printed: `chat`, `doctor`, `rollback`,
+    `secrets` and other commands take it as --stage.
+    """
+    import msgspec
+
+    from stepline.adapters.system import SystemClock
+    from stepline.local.cloud.account import open_account
+    from stepline.local.cloud.deployed_agent import find_deployed_agent
+    from stepline.local.cloud.deployment import save_deployment
+    from stepline.local.stage.deployed import HOME
+    from stepline.local.terminal.output import print_result
+
+    found = find_deployed_agent(
+        open_account(profile, region), stack, agent, SystemClock().now().isoformat(timespec="seconds")
+    )
+    save_deployment(HOME, found)
+    print_result(msgspec.to_builtins(found), f"--stage {found.stage}", as_json=as_json)
+
+
 def _print_ci_role(order: Order, service: str, repository: str, branch: str, environment: str) -> None:
     """Print the template for the stage with the choices of its file and of the command. Asks AWS nothing."""
     from stepline.local.cloud.deployment import load_deployment
@@ -207,11 +237,12 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
         profile or (known.profile if known else ""), region or (known.region if known else "")
     )
     context = known.context if known else None
-    chosen = find_choices(run, stage, project=PROJECT_FOLDER, context=context) if stage else None
+    is_ours = stage and not (known and known.stack)  # the choices of an agent are in its app
+    chosen = find_choices(run, stage, project=PROJECT_FOLDER, context=context) if is_ours else None
     ready = readiness(account, stage, chosen, expected=known.account if known else "")
     if not stage or not ready[0].ok:
         return ready
-    return [*ready, *health(account, stage)]
+    return [*ready, *health(account, stage, known)]
 
 
 def _finish(deployment: Deployment, code: int, *, as_json: bool) -> NoReturn:
