@@ -49,7 +49,7 @@ def render() -> str:
             "writes its own log, and the function that CloudFormation calls starts that build and writes its own log.",
             "",
             "If GuardDuty scans uploads (`av=guardduty`), its service reads and tags the objects of quarantine, manages its own rule of",
-            "EventBridge, and writes one object, by which it tests the bucket.",
+            "EventBridge, and writes one object, by which it tests the bucket. With a key of yours it also uses that, by S3 alone.",
             "",
             "The function that uploads the chat page reads the archives of its release by their names, writes, lists and deletes objects of",
             "the page's own bucket, and writes its own log. Only the page's distribution reads that bucket.",

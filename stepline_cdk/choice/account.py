@@ -36,9 +36,9 @@ class AccountChoices(Choices):
         str, like(r"arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+", "the ARN of a policy", empty=True)
     ] = choice(
         "",
-        f"Policy that is the [boundary]({DEPLOY}#boundary-and-tags) of the rights of each role",
+        f"Policy that is the [boundary]({DEPLOY}#boundary-tags-and-key) of the rights of each role",
         guarded=True,
     )
     tags: Mapping[str, str] = choice(
-        {}, f"[Tags]({DEPLOY}#boundary-and-tags) of the stacks and of each resource that takes tags"
+        {}, f"[Tags]({DEPLOY}#boundary-tags-and-key) of the stacks and of each resource that takes tags"
     )
