@@ -21,7 +21,7 @@ from aws_cdk import aws_s3 as s3
 from stepline.model.program.running_log import LOG
 from stepline.settings import EMBEDDING_MODEL
 from stepline_cdk.key import key_statement, key_uses
-from stepline_cdk.state import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
+from stepline_cdk.owned import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
 
 TARGETS: Final[Mapping[str, str]] = {
     "rows": "rows of the table whose partition key begins with one of these words",
@@ -524,7 +524,7 @@ LOOP: Final = ("decide", "act", "execute", "serve", "output", "preflight", "clos
 class Resources:
     """The resources that rights apply to; a missing one is empty, and no right applies to it."""
 
-    table: dynamodb.ITableV2
+    table: dynamodb.ITable
     bucket: s3.IBucket
     machine_arn: str
     executions_arn: str

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_iam as iam
-from constructs import IConstruct
+from aws_cdk import aws_s3 as s3
+from constructs import IConstruct, IValidation
 
 from stepline_cdk.acknowledgement import ACKNOWLEDGED, OLDER_PYTHON, Acknowledgement
 from stepline_cdk.bytecode import PYTHON_VERSION
 
 PACK: Final = "AwsSolutions"
 _WILDCARD: Final = "IAM5"
+_BUCKET: Final = "…Artifacts…"
+"""The bucket of a stage in findings."""
 
 
-def acknowledge(parts: Mapping[str, IConstruct], python: str) -> None:
-    """Acknowledge on each construct below the parts, by their names, what is accepted there."""
+def acknowledge(parts: Mapping[str, IConstruct], python: str, bucket: s3.IBucket | None = None) -> None:
+    """Acknowledge on each construct below the parts, by their names, what is accepted there; of an owner's bucket too."""
     rows = ACKNOWLEDGED if python == PYTHON_VERSION else (*ACKNOWLEDGED, OLDER_PYTHON)
+    if bucket is not None:
+        stack = cdk.Stack.of(next(iter(parts.values())))
+        rows = tuple(_of_bucket(row, bucket, stack) for row in rows)
     for row in rows:
         for place in row.places:
             part, _, path = place.partition("/")
@@ -32,6 +40,25 @@ def acknowledge(parts: Mapping[str, IConstruct], python: str) -> None:
                 for finding in _findings(row, construct):
                     rule = cdk.Acknowledgment(id=f"{PACK}-{finding}", reason=row.reason)
                     cdk.Validations.of(construct).acknowledge(rule)
+
+
+@jsii.implements(IValidation)
+class LateAcknowledgement:
+    """Acknowledges again when the app is checked: only then a bucket of another stack is spelled as that stack's export."""
+
+    def __init__(self, parts: Mapping[str, IConstruct], python: str, bucket: s3.IBucket) -> None:
+        """Store what is acknowledged then."""
+        self._parts, self._python, self._bucket = parts, python, bucket
+
+    def validate(self) -> list[str]:
+        """Return no errors; called by the CDK between the references and the templates."""
+        acknowledge(self._parts, self._python, self._bucket)
+        return []
+
+
+def _of_bucket(row: Acknowledgement, bucket: s3.IBucket, stack: cdk.Stack) -> Acknowledgement:
+    arn = _flatten(stack.resolve(bucket.bucket_arn))
+    return replace(row, finding=row.finding.replace(_BUCKET, arn))
 
 
 def _find(construct: IConstruct, path: str) -> IConstruct | None:

@@ -29,10 +29,11 @@ from stepline import metrics
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError
 from stepline_cdk.access import MODEL, statements
-from stepline_cdk.acknowledge import acknowledge
+from stepline_cdk.acknowledge import LateAcknowledgement, acknowledge
 from stepline_cdk.app_root import app_root
 from stepline_cdk.bytecode import find_python, render_missing
 from stepline_cdk.choice.declare import LOCAL
+from stepline_cdk.choice.read import BadChoiceError
 from stepline_cdk.choice_props import ChoiceProps
 from stepline_cdk.code import Code, read_packages
 from stepline_cdk.function import Function
@@ -40,6 +41,7 @@ from stepline_cdk.function_code import make_code, read_bundles
 from stepline_cdk.identity import PROJECT_CLAIM, TENANT_CLAIM
 from stepline_cdk.key import key_policy
 from stepline_cdk.local_run import LocalRun, read_local_run
+from stepline_cdk.owned import NOTHING, Owned, check_owned
 from stepline_cdk.page_files import PageFiles, read_page
 from stepline_cdk.parts import Parts
 from stepline_cdk.shared_grantee import SharedGrantee
@@ -93,11 +95,25 @@ class AgentStage(Stage):
     """The choices of an agent, whose resources all have names on request only."""
 
     _is_named: bool = PrivateAttr(default=False)
+    _removal_policy: cdk.RemovalPolicy | None = PrivateAttr(default=None)
 
-    def __init__(self, *, is_named: bool, **given: Any) -> None:
+    def __init__(
+        self, *, is_named: bool, removal_policy: cdk.RemovalPolicy | None = None, **given: Any
+    ) -> None:
         """Read the given choices, and make the others. Raises BadChoiceError."""
         super().__init__(**given)
+        if removal_policy == cdk.RemovalPolicy.SNAPSHOT:
+            raise BadChoiceError(
+                "removal_policy: got SNAPSHOT, takes RETAIN or DESTROY: a table has no snapshot"
+            )
+        if removal_policy == cdk.RemovalPolicy.DESTROY and self.keep_data:
+            raise BadChoiceError("removal_policy and keep_data: got DESTROY and True, takes one of them")
         self._is_named = is_named
+        self._removal_policy = removal_policy
+
+    @property
+    def removal_policy(self) -> cdk.RemovalPolicy:
+        return self._removal_policy or super().removal_policy
 
     @property
     def is_local(self) -> bool:
@@ -136,6 +152,9 @@ class Agent(Construct):
         user_pool: cognito.IUserPool | None = None,
         user_pool_client: cognito.IUserPoolClient | None = None,
         keep_data: bool = False,
+        removal_policy: cdk.RemovalPolicy | None = None,
+        table: dynamodb.ITable | None = None,
+        bucket: s3.IBucket | None = None,
         kms_key: kms.IKey | None = None,
         log_retention: cdk.Duration | None = None,
         page: bool | Path = False,
@@ -150,10 +169,11 @@ class Agent(Construct):
         """Add the agent of a bundle, a package that this environment can import.
 
         `issuer` is that of the tokens to trust, or a pool of yours with the client that they are for; without either the agent has a
-        pool of its own. `page` deploys the chat page, by a path one built elsewhere. `programs` runs the model's programs in tasks
-        whose image AWS builds, or which is named. With `stage` resources have its name. `code` is built elsewhere, as tests do.
-        Functions and tasks run in `vpc`, in its private subnets or those that `vpc_subnets` selects, with `security_groups` or one of
-        their own. The other choices are those of docs/reference/choices.md.
+        pool of its own. `table` and `bucket` of yours are used instead of new ones; `removal_policy` is that of new ones and of users.
+        `page` deploys the chat page, by a path one built elsewhere. `programs` runs the model's programs in tasks whose image AWS
+        builds, or which is named. With `stage` resources have its name. `code` is built elsewhere, as tests do. Functions and tasks
+        run in `vpc`, in its private subnets or those that `vpc_subnets` selects, with `security_groups` or one of their own. The
+        other choices are those of docs/reference/choices.md.
 
         Raises InputError, whose sentence begins with this construct's path, for what no agent can be.
         """
@@ -170,19 +190,18 @@ class Agent(Construct):
         try:
             given |= self._trust(issuer, user_pool, user_pool_client, choices)
             given |= _place_in(vpc, vpc_subnets, security_groups)
-            given["model_secret_arn"] = _arn_of(model_secret) if model_secret else ""
-            given["kms_key_arn"] = _key_arn_of(kms_key) if kms_key else ""
-            given["log_retention_days"] = log_retention.to_days() if log_retention else None
-            self._choices = AgentStage(is_named=bool(stage), **given)
+            given |= _spell(model_secret, kms_key, log_retention)
+            self._choices = AgentStage(is_named=bool(stage), removal_policy=removal_policy, **given)
+            self._owned = _check_owned(Owned(table, bucket), self._choices)
             if local := read_local_run(self.node):
-                self._choices = self._run_locally(local, given)
+                self._choices, self._owned = self._run_locally(local, given), NOTHING
             self._enter()
             self.parts = self._build(code, page)
         except InputError as error:
             raise _at(self, str(error), error.reason) from error
         self._add_outputs()
-        self._grant_keys(model_secret.encryption_key if model_secret else None, kms_key)
-        acknowledge(self._scopes, self._choices.python)
+        self._grant_keys(model_secret, kms_key)
+        self._acknowledge(bucket)
 
     def _trust(
         self,
@@ -207,6 +226,22 @@ class Agent(Construct):
             "project_claim": choices.get("project_claim", PROJECT_CLAIM),
         }
 
+    def _grant_keys(self, secret: secretsmanager.ISecret | None, key: kms.IKey | None) -> None:
+        """Let functions that ask the model use its secret's key, and services of AWS that of the data."""
+        if self._choices.is_local:
+            return
+        if secret and secret.encryption_key:
+            for name in sorted(MODEL & self.functions.keys()):
+                secret.encryption_key.grant_decrypt(self.functions[name].role)
+        if key:
+            for statement in key_policy(cdk.Stack.of(self), self._choices):
+                key.add_to_resource_policy(statement)
+
+    def _acknowledge(self, bucket: s3.IBucket | None) -> None:
+        acknowledge(self._scopes, self._choices.python, bucket)
+        if bucket:
+            self.node.add_validation(LateAcknowledgement(self._scopes, self._choices.python, bucket))
+
     def _unique_name(self) -> str:
         """Return a name for the resources that need one, which no other construct of the account has in this region."""
         stack = cdk.Stack.of(self)
@@ -214,15 +249,6 @@ class Agent(Construct):
             stack = stack.nested_stack_parent
         place = f"{stack.stack_name}/{self.node.path.removeprefix(stack.node.path)}"
         return f"agent-{hashlib.sha256(place.encode()).hexdigest()[:_ID_CHARS]}"
-
-    def _grant_keys(self, of_secret: kms.IKey | None, of_data: kms.IKey | None) -> None:
-        """Let functions decrypt the model's secret, and the services that store data use its key."""
-        if of_secret and not self._choices.is_local:
-            for name in sorted(MODEL & self.functions.keys()):
-                of_secret.grant_decrypt(self.functions[name].role)
-        if of_data and not self._choices.is_local:
-            for statement in key_policy(cdk.Stack.of(self), self._choices):
-                of_data.add_to_resource_policy(statement)
 
     def _run_locally(self, local: LocalRun, given: Mapping[str, Any]) -> AgentStage:
         """Return the choices on the emulator; the agent that is run has the name of the local stage."""
@@ -282,6 +308,7 @@ class Agent(Construct):
             packages=read_packages(app_root() / "exec_task/requirements.txt"),
             files=_read_page(choices, page) if choices.page else None,
             folder=folder / f"handlers-{choices.name}",
+            owned=self._owned,
         )
 
     def _make_code(self) -> Code:
@@ -313,12 +340,12 @@ class Agent(Construct):
         return f"{self.parts.edge.origin}/" if self.parts.edge else ""
 
     @property
-    def table(self) -> dynamodb.ITableV2:
+    def table(self) -> dynamodb.ITable:
         """The table with the logs of all conversations."""
         return self.parts.state.table
 
     @property
-    def bucket(self) -> s3.Bucket:
+    def bucket(self) -> s3.IBucket:
         """The bucket with files and long texts."""
         return self.parts.state.bucket
 
@@ -442,6 +469,25 @@ def _arn_of(secret: secretsmanager.ISecret) -> str:
             code="bad_choice",
         )
     return secret.secret_full_arn
+
+
+def _check_owned(owned: Owned, choices: Stage) -> Owned:
+    """Return the owner's table and bucket. Raises InputError for those that no agent can work with."""
+    if owned.table and choices.table_name:
+        raise InputError("table and table_name: got both, takes one of them", code="bad_choice")
+    check_owned(owned)
+    return owned
+
+
+def _spell(
+    model_secret: secretsmanager.ISecret | None, kms_key: kms.IKey | None, log_retention: cdk.Duration | None
+) -> dict[str, Any]:
+    """Return the choices for which an agent has objects of the CDK."""
+    return {
+        "model_secret_arn": _arn_of(model_secret) if model_secret else None,
+        "kms_key_arn": _key_arn_of(kms_key) if kms_key else None,
+        "log_retention_days": log_retention.to_days() if log_retention else None,
+    }
 
 
 def _key_arn_of(key: kms.IKey) -> str:

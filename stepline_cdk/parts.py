@@ -13,6 +13,7 @@ from stepline_cdk.environment import packaged_files
 from stepline_cdk.execution import Execution
 from stepline_cdk.ingress import Ingress
 from stepline_cdk.loop import Loop
+from stepline_cdk.owned import NOTHING, Owned
 from stepline_cdk.page import Page
 from stepline_cdk.page_files import PageFiles
 from stepline_cdk.stage import Stage
@@ -32,15 +33,16 @@ class Parts:
         folder: Path,
         files: PageFiles | None = None,
         derived: Collection[str] = (),
+        owned: Owned = NOTHING,
     ) -> None:
-        """Add each part to the scope that `place` makes for its name; a copy of the code may be in `folder`.
+        """Add each part to the scope that `place` makes for its name; a copy of the code may be in `folder`, data in what is `owned`.
 
         Raises InputError of a wrong descriptor, and `environment_too_large`.
         """
         code = code.holding(packaged_files(stage), folder)
         self.edge = Edge(place("edge"), stage, files) if files else None
         page_origin = self.edge.origin if self.edge else ""
-        self.state = State(place("state"), stage, page_origin=page_origin, derived=derived)
+        self.state = State(place("state"), stage, page_origin=page_origin, derived=derived, owned=owned)
         self.ingress = Ingress(
             place("ingress"),
             stage,

@@ -17,19 +17,16 @@ from stepline_cdk.choice.record import record_name, render_record
 from stepline_cdk.former_export import keep_export
 from stepline_cdk.identity import UserPool, given_origins, given_trust
 from stepline_cdk.key import SERVICES, find_key
+from stepline_cdk.owned import EXPIRES, INDEXES, KEYS, LANE_INDEX, NOTHING, OPEN, Owned
 from stepline_cdk.stage import Stage
 
-USER_INDEX = "GSI1"
-FEEDBACK_INDEX = "GSI2"
-LANE_INDEX = "GSI3"
 _DIGEST_CHARS = 8
-_STRING = dynamodb.AttributeType.STRING
 KEPT_DAYS = 35
 """Days that the bucket keeps deleted and replaced versions: as long as the table can be restored to a time before."""
 
 
 class State:
-    """One table, one bucket, and users unless an external issuer has them.
+    """One table, one bucket, unless the owner has them, and users unless an external issuer has them.
 
     With `table_name` the functions use that table. The part's own table stays unchanged, so that you can switch back.
 
@@ -38,14 +35,19 @@ class State:
     """
 
     def __init__(
-        self, scope: Construct, stage: Stage, *, page_origin: str = "", derived: Collection[str] = ()
+        self,
+        scope: Construct,
+        stage: Stage,
+        *,
+        page_origin: str = "",
+        derived: Collection[str] = (),
+        owned: Owned = NOTHING,
     ) -> None:
         """Add them to a scope, for the chat page at `page_origin` and allowed origins; `derived` choices are not recorded."""
         self.scope = scope
-        own = _make_table(scope, stage)
-        self.table = _restored(scope, stage, own) if stage.table_name else own
-        self.bucket = _make_bucket(scope, stage, page_origin)
-        self.keys = dict.fromkeys(SERVICES, stage.kms_key_arn) if stage.kms_key_arn else {}
+        self.table = owned.table or _find_table(scope, stage)
+        self.bucket = owned.bucket or _make_bucket(scope, stage, page_origin)
+        self.keys = _name_keys(stage, owned)
         self.memory_arn = _memory_bucket(scope, stage) if stage.memory == "s3_vectors" else ""
         if stage.has_own_stacks:  # an agent's choices are in its app
             _record_choices(scope, stage, derived)
@@ -62,28 +64,39 @@ class State:
             cdk.CfnOutput(scope, "UserPoolClientId", value=users.client.user_pool_client_id)
 
 
+def _find_table(scope: Construct, stage: Stage) -> dynamodb.ITable:
+    own = _make_table(scope, stage)
+    return _restored(scope, stage, own) if stage.table_name else own
+
+
+def _name_keys(stage: Stage, owned: Owned) -> dict[str, str]:
+    """Return the ARNs of keys by service: of the owner's table and bucket their own, if they have one."""
+    keys = dict.fromkeys(SERVICES, stage.kms_key_arn) if stage.kms_key_arn else {}
+    for service, store in (("dynamodb", owned.table), ("s3", owned.bucket)):
+        if store is not None:
+            keys.pop(service, None)
+            if store.encryption_key:
+                keys[service] = store.encryption_key.key_arn
+    return keys
+
+
 def _make_table(scope: Construct, stage: Stage) -> dynamodb.TableV2:
+    partition, sort = map(_text, KEYS)
     table = dynamodb.TableV2(
         scope,
         "Table",
-        partition_key=dynamodb.Attribute(name="pk", type=_STRING),
-        sort_key=dynamodb.Attribute(name="sk", type=_STRING),
+        partition_key=partition,
+        sort_key=sort,
         billing=dynamodb.Billing.on_demand(),
         point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
             point_in_time_recovery_enabled=True
         ),
-        time_to_live_attribute="expires_at",
+        time_to_live_attribute=EXPIRES,
         deletion_protection=stage.keep_data,
         removal_policy=stage.removal_policy,
         global_secondary_indexes=[
-            _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
-            _index(FEEDBACK_INDEX, "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
-            _index(
-                LANE_INDEX,
-                "lane_shard",
-                dynamodb.Attribute(name="lane_since", type=_STRING),
-                included=["lane_open"],
-            ),
+            _index(name, keys, included=[OPEN] if name == LANE_INDEX else None)
+            for name, keys in INDEXES.items()
         ],
     )
     if stage.kms_key_arn:
@@ -138,7 +151,7 @@ def _restored(scope: Construct, stage: Stage, own: dynamodb.TableV2) -> dynamodb
         "Restored",
         table_name=stage.table_name,
         encryption_key=find_key(scope, stage),
-        global_indexes=[USER_INDEX, FEEDBACK_INDEX, LANE_INDEX],
+        global_indexes=list(INDEXES),
     )
 
 
@@ -219,15 +232,17 @@ def _announce_objects(bucket: s3.Bucket) -> None:
     )
 
 
+def _text(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
+
+
 def _index(
-    name: str,
-    partition: str,
-    sort: dynamodb.Attribute,
-    included: list[str] | None = None,
+    name: str, keys: tuple[str, str], included: list[str] | None
 ) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    partition, sort = map(_text, keys)
     return dynamodb.GlobalSecondaryIndexPropsV2(
         index_name=name,
-        partition_key=dynamodb.Attribute(name=partition, type=_STRING),
+        partition_key=partition,
         sort_key=sort,
         projection_type=dynamodb.ProjectionType.INCLUDE if included else dynamodb.ProjectionType.ALL,
         non_key_attributes=included,

@@ -12,8 +12,8 @@ from typing import Final
 
 from stepline import metrics
 from stepline.loop.graph import TASKS
+from stepline_cdk.owned import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
 from stepline_cdk.stage import Stage
-from stepline_cdk.state import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
 
 RUNBOOK: Final = "docs/how-to/runbook.md"
 PERIOD_S: Final = 300

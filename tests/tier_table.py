@@ -342,6 +342,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_memory.py": APP,
     "stacks/test_network.py": APP,
     "stacks/test_option_sets.py": (),  # two minutes: a landing that changes the app runs its draw alone
+    "stacks/test_own_data.py": APP,
     "stacks/test_page_stack.py": APP,
     "stacks/test_review.py": APP,
     "stacks/test_service_log.py": APP,

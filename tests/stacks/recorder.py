@@ -38,7 +38,7 @@ from stepline.model.tenancy.limits import ScopeLimits
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
 from stepline_cdk.access import ACCESS, INGRESS, LOOP
-from stepline_cdk.state import LANE_INDEX
+from stepline_cdk.owned import LANE_INDEX
 from tests.support.aws import create_machine, create_table
 from tests.support.conversation import LANE, USER, Conversation, of
 
