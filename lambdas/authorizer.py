@@ -1,4 +1,4 @@
-"""The authorizer of the websocket and the HTTP API: accepts a ticket or a token from an allowed origin."""
+"""The authorizer of the websocket and the HTTP API: accepts a ticket or a token from an allowed address and origin."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def handler(event: Event) -> Event:
 def _authenticate(shown: Handshake) -> Principal:
     return authenticate(
         shown,
+        allowed_addresses=app().settings.allowed_addresses,
         allowed_origins=app().settings.allowed_origins,
         tickets=app().tickets,
         verify=_verify,

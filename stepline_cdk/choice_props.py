@@ -30,6 +30,8 @@ class ChoiceProps(TypedDict, total=False):
     api_domain: str
     socket_domain: str
     api_certificate_arn: str
+    allowed_addresses: Sequence[str]
+    page_web_acl_arn: str
     bundles: Mapping[str, Any]
     bundle_props: Mapping[str, Any]
     assembly: Mapping[str, Any]

@@ -99,6 +99,7 @@ class Edge:
             "Distribution",
             comment=f"Stepline's chat page, stage {stage.name}",
             default_root_object=INDEX,
+            web_acl_id=stage.page_web_acl_arn or None,
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
             default_behavior=self._behavior("page", {_REQUEST: routes, _RESPONSE: policy}),
             additional_behaviors={

@@ -57,7 +57,7 @@ _UPLOADS: Final = ("av_scan", "clamav_host", "clamav_port")
 _API: Final = (*_PORTS, *_UPLOADS, "socket_url", "inspect", "eraser_arn", "decide_arn")
 
 READS: Final[Mapping[str, tuple[str, ...]]] = {
-    "authorizer": ("stage", "table", "allowed_origins", *_TRUST),
+    "authorizer": ("stage", "table", "allowed_addresses", "allowed_origins", *_TRUST),
     "socket": _PORTS,
     "api": _API,
     "search": _API,

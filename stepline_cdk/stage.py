@@ -264,6 +264,10 @@ class Stage(
             raise ValueError(
                 f"page and page_domain: got false and {self.page_domain!r}, takes page=true with a domain"
             )
+        if self.page_web_acl_arn and not self.page:
+            raise ValueError(
+                "page and page_web_acl_arn: got false and a web ACL, takes page=true with it: it filters requests of the page"
+            )
 
     def _check_account(self) -> None:
         """Refuse tags that AWS would refuse mid-deployment, and a key of the emulator's data."""

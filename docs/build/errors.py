@@ -192,6 +192,7 @@ TERMINAL = {
     "conversation_deleted": "the conversation was deleted while the turn ran",
 }
 AUTHORIZER = {
+    "address_not_allowed": "a client from an address in none of the networks of `STEPLINE_ALLOWED_ADDRESSES`",
     "origin_not_allowed": "a browser of a site that is not in `STEPLINE_ALLOWED_ORIGINS`",
     "bad_tenant": "the token's tenant is not valid in a key; reported as `unauthorized`",
     "bad_project": "the token's project is not valid in a key; reported as `unauthorized`",

@@ -16,14 +16,19 @@ def is_http(event: Event) -> bool:
 
 
 def read_handshake(event: Event) -> Handshake:
-    """Read a client's credentials; a ticket is valid only on a websocket. Raises AuthError."""
+    """Read a client's address and credentials; a ticket is valid only on a websocket. Raises AuthError."""
     headers = _values(event, "headers", "multiValueHeaders")
     lower = [(name.lower(), value) for name, value in headers]
     query = (
         [] if is_http(event) else _values(event, "queryStringParameters", "multiValueQueryStringParameters")
     )
+    # The gateway's own: a header like X-Forwarded-For is the client's to write.
+    source = event["requestContext"].get("http" if is_http(event) else "identity") or {}
     return Handshake(
-        origin=_one(lower, "origin"), authorization=_one(lower, "authorization"), ticket=_one(query, "ticket")
+        address=source.get("sourceIp", ""),
+        origin=_one(lower, "origin"),
+        authorization=_one(lower, "authorization"),
+        ticket=_one(query, "ticket"),
     )
 
 

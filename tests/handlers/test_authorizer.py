@@ -154,6 +154,53 @@ def test_other_clients_are_refused_and_the_log_has_the_reason_without_the_token(
     assert token not in trusting.text
 
 
+def from_address(event: dict[str, Any], address: str | None) -> dict[str, Any]:
+    """Return an event of a client with another address; None for an event without one."""
+    source = event["requestContext"]["http" if "http" in event["requestContext"] else "identity"]
+    source.pop("sourceIp")
+    if address is not None:
+        source["sourceIp"] = address
+    return event
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize(
+    ("address", "is_allowed"),
+    [
+        ("203.0.113.7", True),
+        ("203.0.114.7", False),
+        ("198.51.100.9", True),
+        ("198.51.100.8", False),
+        ("2001:db8::7", True),
+        ("2001:db9::7", False),
+        ("::ffff:203.0.113.7", True),
+        ("::ffff:203.0.114.7", False),
+        ("unknown", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_only_clients_from_the_allowed_networks_are_accepted(
+    trusting: LambdaRuntime, issuer: Issuer, gate: str, address: str | None, is_allowed: bool
+) -> None:
+    trusting.wire(
+        STEPLINE_OIDC_ISSUER=issuer.url,
+        STEPLINE_ALLOWED_ADDRESSES="203.0.113.0/24,198.51.100.9,2001:db8::/32",
+    )
+    event = from_address(GATES[gate](issuer.token(), **{"X-Forwarded-For": "203.0.113.7"}), address)
+    assert (verdict(trusting, event) is not None) is is_allowed
+    if not is_allowed:
+        assert trusting.lines[-1]["code"] == "address_not_allowed"
+        assert not any(said in trusting.text for said in ("ada", *filter(None, [address])))
+
+
+def test_a_client_from_elsewhere_does_not_use_up_a_ticket(trusting: LambdaRuntime, issuer: Issuer) -> None:
+    trusting.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ADDRESSES="203.0.113.0/24")
+    ticket = ticket_of(trusting, issuer.token())
+    assert verdict(trusting, from_address(handshake(ticket=ticket), "192.0.2.1")) is None
+    assert verdict(trusting, handshake(ticket=ticket)) is not None
+
+
 @pytest.mark.parametrize("name", ["Origin", "Authorization"])
 def test_a_credential_sent_twice_with_different_values_is_refused(
     trusting: LambdaRuntime, issuer: Issuer, name: str

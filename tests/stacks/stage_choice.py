@@ -146,6 +146,8 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "exec_cpu": {"exec_cpu": "2048", "exec_memory_mib": "4096"},
     "exec_memory_mib": "3072",
     "exec_zones": "use1-az2,use1-az4",
+    "allowed_addresses": "203.0.113.0/24,2001:db8::/32",
+    "page_web_acl_arn": "arn:aws:wafv2:us-east-1:111122223333:global/webacl/page/0a1b2c3d",
     "api_domain": API_DOMAIN,
     "socket_domain": {**API_DOMAIN, "socket_domain": "socket.example.com"},
     "api_certificate_arn": {**API_DOMAIN, "api_domain": "http.example.com"},

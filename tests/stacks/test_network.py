@@ -16,6 +16,7 @@ VPC = {"vpc": "vpc-0a1b2c3d", "vpc_subnets": SUBNETS}
 GROUPS = {"vpc_security_groups": ("sg-0a1b2c3d",)}
 CERTIFICATE = {"api_certificate_arn": "arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d"}
 DOMAINS = {"api_domain": "api.example.com", "socket_domain": "socket.example.com", **CERTIFICATE}
+WEB_ACL = "arn:aws:wafv2:us-east-1:111122223333:global/webacl/page/0a1b2c3d"
 FUNCTION, GROUP = "AWS::Lambda::Function", "AWS::EC2::SecurityGroup"
 
 
@@ -27,8 +28,9 @@ def inside(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def named(tmp_path_factory):
-    """A stage whose APIs have domains."""
-    return Synthesis(Stage(name="dev", exec_image="none", **DOMAINS), tmp_path_factory.mktemp("named"))
+    """A stage whose APIs have domains, and addresses that may call them."""
+    chosen = {**DOMAINS, "allowed_addresses": "203.0.113.0/24,2001:db8::/32", "page_web_acl_arn": WEB_ACL}
+    return Synthesis(Stage(name="dev", exec_image="none", **chosen), tmp_path_factory.mktemp("named"))
 
 
 @pytest.fixture
@@ -190,6 +192,28 @@ def test_functions_post_to_connections_at_the_address_of_aws(named):
         assert "example.com" not in str(callback)
 
 
+def test_the_authorizer_compares_with_the_allowed_networks_and_the_page_has_its_web_acl(named):
+    assert (
+        deployed_variables(named, "authorizer")["STEPLINE_ALLOWED_ADDRESSES"]
+        == "203.0.113.0/24,2001:db8::/32"
+    )
+    assert "STEPLINE_ALLOWED_ADDRESSES" not in deployed_variables(named, "api")
+    (distribution,) = named.resources("AWS::CloudFront::Distribution", of_page=True).values()
+    assert distribution["DistributionConfig"]["WebACLId"] == WEB_ACL
+
+
+def test_every_route_that_opens_or_asks_passes_the_authorizer(named):
+    unguarded = {
+        one["RouteKey"]
+        for one in named.resources("AWS::ApiGatewayV2::Route").values()
+        if one.get("AuthorizationType", "NONE") == "NONE"
+    }
+    # Of a connection that the authorizer accepted, whose address cannot change.
+    assert unguarded == {"$default", "$disconnect"}
+    for gate in named.resources("AWS::ApiGatewayV2::Authorizer").values():
+        assert gate.get("AuthorizerResultTtlInSeconds", 0) == 0
+
+
 def test_one_api_may_have_a_domain_alone(shop):
     agent = shop.add(socket_domain="socket.example.com", **CERTIFICATE)
     assert agent.socket_url == "wss://socket.example.com/"
@@ -209,6 +233,14 @@ def test_one_api_may_have_a_domain_alone(shop):
             {"name": "local", "endpoint": "http://127.0.0.1:4566", **VPC},
             "vpc: got a VPC on stage local, takes none there",
         ),
+        ({"allowed_addresses": "203.0.113.7/24"}, "allowed_addresses: got '203.0.113.7/24', takes a list"),
+        ({"allowed_addresses": ["office"]}, "allowed_addresses: got 'office', takes a list"),
+        ({"allowed_addresses": "::ffff:203.0.113.0/120"}, "allowed_addresses: got '::ffff:203"),
+        (
+            {"page_web_acl_arn": WEB_ACL.replace("us-east-1", "eu-west-1")},
+            "page_web_acl_arn: got 'arn:aws:wafv2:eu-west-1",
+        ),
+        ({"page_web_acl_arn": WEB_ACL, "page": False}, "page and page_web_acl_arn: got false and a web ACL"),
         (
             {"api_domain": "api.example.com"},
             "api_domain, socket_domain and api_certificate_arn: got a domain alone",

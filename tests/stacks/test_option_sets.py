@@ -79,6 +79,8 @@ OPTION_SETS = {
         **OWN_ISSUER,
         "page_domain": "chat.example.com",
         "page_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d",
+        "allowed_addresses": "203.0.113.0/24,2001:db8::/32",
+        "page_web_acl_arn": "arn:aws:wafv2:us-east-1:111122223333:global/webacl/page/0a1b2c3d",
         "api_domain": "api.example.com",
         "socket_domain": "socket.example.com",
         "api_certificate_arn": "arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d",

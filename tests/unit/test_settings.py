@@ -45,6 +45,7 @@ OTHER_VALUES = {
     "search_provider": ("brave", "brave"),
     "tracing": ("text", "text"),
     "approvals": ('{"mail.*": "always"}', {"mail.*": "always"}),
+    "allowed_addresses": ("203.0.113.0/24", ("203.0.113.0/24",)),
     "fargate_subnets": ("subnet-1, subnet-2", ("subnet-1", "subnet-2")),
     "fargate_security_groups": ("sg-1", ("sg-1",)),
     "fargate_assign_public_ip": ("DISABLED", "DISABLED"),

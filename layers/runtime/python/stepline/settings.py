@@ -263,6 +263,11 @@ class Settings(Value):
         (),
         "Origins that a browser may connect from, separated by commas. A client without an Origin header is not a browser and is accepted; a client with another Origin is refused.",
     )
+    allowed_addresses: tuple[str, ...] = setting(
+        "STEPLINE_ALLOWED_ADDRESSES",
+        (),
+        "Networks that clients may come from, as CIDRs of IPv4 or IPv6, separated by commas. Empty: any.",
+    )
     max_iterations: int = setting(
         "AI_REACT_MAX_ITERATIONS",
         15,

@@ -1,4 +1,4 @@
-"""Access: allowed origins, and tickets or bearer tokens of a trusted issuer.
+"""Access: allowed addresses and origins, and tickets or bearer tokens of a trusted issuer.
 
 A ticket opens a connection for a client that has shown a token, or renews an open one.
 """
@@ -6,6 +6,7 @@ A ticket opens a connection for a client that has shown a token, or renews an op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from stepline.errors import AuthError
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 
 class Handshake(Value):
-    """A client's credentials and origin; an absent header or parameter is empty. Secret."""
+    """A client's source address, origin and credentials; an absent header or parameter is empty. Secret."""
 
+    address: str = ""
     origin: str = ""
     authorization: str = ""
     ticket: str = ""
@@ -28,6 +30,7 @@ class Handshake(Value):
 def authenticate(
     shown: Handshake,
     *,
+    allowed_addresses: Sequence[str],
     allowed_origins: Sequence[str],
     tickets: Tickets,
     verify: Callable[[str], Principal],
@@ -35,10 +38,11 @@ def authenticate(
     """Return the principal of a client. If there is a ticket, the authorization header is ignored.
 
     Raises:
-        AuthError: `origin_not_allowed`, then `unauthorized` or `auth_expired`.
+        AuthError: `address_not_allowed`, `origin_not_allowed`, then `unauthorized` or `auth_expired`.
         DependencyError: the ticket or token cannot be checked now.
     """
-    # First, so that a foreign site cannot use up a stolen ticket.
+    # First, so that a foreign address or site cannot use up a stolen ticket.
+    check_address(shown.address, allowed_addresses)
     check_origin(shown.origin, allowed_origins)
     if shown.ticket:
         return tickets.redeem(shown.ticket)
@@ -46,6 +50,23 @@ def authenticate(
     if scheme.lower() != "bearer" or not token.strip():
         raise AuthError("a ticket or a bearer token is required")
     return verify(token.strip())
+
+
+def check_address(address: str, allowed: Sequence[str]) -> None:
+    """Refuse a client whose address is in none of the allowed networks, or is not known; without any, all are allowed.
+
+    An IPv4 address is the same within IPv6 (`::ffff:203.0.113.7`). Raises AuthError.
+    """
+    if not allowed:
+        return
+    try:
+        found = ip_address(address)
+    except ValueError as error:
+        raise AuthError("this address may not connect", code="address_not_allowed") from error
+    if isinstance(found, IPv6Address) and found.ipv4_mapped:
+        found = found.ipv4_mapped
+    if not any(found in ip_network(network) for network in allowed):
+        raise AuthError("this address may not connect", code="address_not_allowed")
 
 
 def check_origin(origin: str, allowed: Sequence[str]) -> None:
