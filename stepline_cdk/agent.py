@@ -48,7 +48,7 @@ from stepline_cdk.shared_grantee import SharedGrantee
 from stepline_cdk.stage import Stage
 
 MOST_AGENTS: Final = 2
-RESOURCES: Final = (156, 287)
+RESOURCES: Final = (156, 288)
 """Resources of an agent with nothing chosen, and with everything. A stack takes 500, and the CDK refuses more.
 
 Source: docs.aws.amazon.com/AWSCloudFormation, "Understand CloudFormation quotas".

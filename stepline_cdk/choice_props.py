@@ -23,6 +23,13 @@ class ChoiceProps(TypedDict, total=False):
     role_claim: str
     project_admins: Sequence[str]
     tenant_admins: Sequence[str]
+    saml_metadata_url: str
+    federation_issuer: str
+    federation_client_id: str
+    federation_secret_arn: str
+    federation_email_claim: str
+    federation_tenant_claim: str
+    federation_project_claim: str
     allowed_origins: Sequence[str]
     page_domain: str
     page_certificate_arn: str

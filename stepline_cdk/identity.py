@@ -98,7 +98,8 @@ class UserPool(Construct):
             deletion_protection=stage.keep_data,
             removal_policy=stage.removal_policy,
         )
-        self.client = self._add_client(stage, page_origin)
+        provider = self._add_provider(stage) if stage.is_federated else None
+        self.client = self._add_client(stage, page_origin, provider)
         stack = cdk.Stack.of(self)
         # A prefix is unique in the whole region, over all accounts.
         prefix = stage.sign_in_prefix or stage.needed_name("sign-in", stack.account)
@@ -108,29 +109,76 @@ class UserPool(Construct):
         # By the prefix itself: another prefix replaces the domain under its own id, and its readers must change with it.
         sign_in = f"https://{prefix}.auth.{stack.region}.amazoncognito.com"
         keep_export(self, stage, domain.domain_name)
+        if provider:
+            path = "saml2" if stage.saml_metadata_url else "oauth2"
+            cdk.CfnOutput(scope, "FederationUrl", value=f"{sign_in}/{path}/idpresponse")
         self.origins = (f"https://cognito-idp.{stack.region}.{stack.url_suffix}", sign_in)
 
-    def _add_client(self, stage: Stage, page_origin: str) -> cognito.UserPoolClient:
-        """Add a client without a secret: SRP, or code and PKCE for the chat page and pages of the allowed origins."""
+    def _add_provider(self, stage: Stage) -> cognito.IUserPoolIdentityProvider:
+        """Add a company's provider, whose claims the pool copies into a user's attributes at each sign-in."""
+        claims = {TENANT_CLAIM: stage.federation_tenant_claim, PROJECT_CLAIM: stage.federation_project_claim}
+        mapping = cognito.AttributeMapping(
+            email=cognito.ProviderAttribute.other(stage.federation_email_claim),
+            custom={name: cognito.ProviderAttribute.other(claim) for name, claim in claims.items() if claim},
+        )
+        if stage.saml_metadata_url:
+            return cognito.UserPoolIdentityProviderSaml(
+                self,
+                "Saml",
+                name="company-saml",
+                user_pool=self.pool,
+                metadata=cognito.UserPoolIdentityProviderSamlMetadata.url(stage.saml_metadata_url),
+                attribute_mapping=mapping,
+            )
+        secret = cdk.SecretValue.secrets_manager(stage.federation_secret_arn)
+        return cognito.UserPoolIdentityProviderOidc(
+            self,
+            "Oidc",
+            name="company-oidc",
+            user_pool=self.pool,
+            issuer_url=stage.federation_issuer,
+            client_id=stage.federation_client_id,
+            # In the template it is a reference, which CloudFormation resolves.
+            client_secret=secret.unsafe_unwrap(),
+            scopes=["openid", "email", "profile"],
+            attribute_mapping=mapping,
+        )
+
+    def _add_client(
+        self, stage: Stage, page_origin: str, provider: cognito.IUserPoolIdentityProvider | None
+    ) -> cognito.UserPoolClient:
+        """Add a client without a secret: SRP, or code and PKCE for the chat page and pages of the allowed origins.
+
+        Cognito copies a provider's claims only into attributes that the client may write. A user writes them with a token of one
+        scope, which sign-ins by SRP give and those by a code do not: where a provider says the tenant, none signs in by SRP, and the
+        client is another one, so that no refresh token of an earlier sign-in is valid.
+        Source: docs.aws.amazon.com/cognito, "UserPoolClientType", WriteAttributes.
+        """
         others = [f"{origin}/" for origin in stage.allowed_origins]
         own = cognito.ClientAttributes()
+        written = own.with_standard_attributes(email=True)
+        if stage.federation_tenant_claim:
+            written = written.with_custom_attributes(TENANT_CLAIM, PROJECT_CLAIM)
+        named = [cognito.UserPoolClientIdentityProvider.COGNITO]
+        if provider:
+            named.append(cognito.UserPoolClientIdentityProvider.custom(provider.provider_name))
         return self.pool.add_client(
-            "Client",
+            "FederatedClient" if stage.federation_tenant_claim else "Client",
             user_pool_client_name=stage.optional_name("users"),
             generate_secret=False,
             # With an administrator's credentials only: for the smoke test of a deployment.
-            auth_flows=cognito.AuthFlow(user_srp=True, admin_user_password=True),
+            auth_flows=cognito.AuthFlow(user_srp=not stage.federation_tenant_claim, admin_user_password=True),
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.custom(scope) for scope in stage.oidc_scopes],
                 callback_urls=[f"{page_origin}/callback", *others],
                 logout_urls=[f"{page_origin}/signed-out", *others],
             ),
-            supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+            supported_identity_providers=named,
             read_attributes=own.with_standard_attributes(
                 email=True, email_verified=True
             ).with_custom_attributes(TENANT_CLAIM, PROJECT_CLAIM),
-            write_attributes=own.with_standard_attributes(email=True),
+            write_attributes=written,
             access_token_validity=cdk.Duration.minutes(30),
             id_token_validity=cdk.Duration.minutes(30),
             refresh_token_validity=cdk.Duration.days(7),

@@ -48,6 +48,8 @@ GROUPS: Final = (
 _SIGN_IN: Final = re.compile(r"https://.+|http://localhost(:\d+)?")
 """The redirect URLs that Cognito accepts for a sign-in page."""
 BEDROCK: Final = "bedrock"
+OWN_PROFILE: Final = "aws.cognito.signin.user.admin"
+"""The scope with which a user writes the attributes that the client may write. Source: docs.aws.amazon.com/cognito, "UpdateUserAttributes"."""
 _COGNITO_OWN: Final = ("aws", "amazon", "cognito")
 
 
@@ -90,6 +92,7 @@ class Stage(
         self._check_traces()
         self._check_network()
         self._check_issuer()
+        self._check_federation()
         self._check_page()
         self._check_domains()
         self._check_release()
@@ -248,6 +251,40 @@ class Stage(
                 prefix,
                 f"a text without {', '.join(_COGNITO_OWN)}, which Cognito keeps for itself: it is in the address of the sign-in",
             )
+
+    def _check_federation(self) -> None:
+        """Refuse a company's provider that the pool could not ask, and scopes by which its users would choose their tenant."""
+        oidc = (self.federation_issuer, self.federation_client_id, self.federation_secret_arn)
+        if any(oidc) and not all(oidc):
+            raise ValueError(
+                "federation_issuer, federation_client_id and federation_secret_arn: got only some, takes all three, or none"
+            )
+        if self.saml_metadata_url and self.federation_issuer:
+            raise ValueError(
+                "saml_metadata_url and federation_issuer: got both, takes one: SAML or OpenID Connect"
+            )
+        claims = (self.federation_tenant_claim, self.federation_project_claim)
+        if any(claims) and not (all(claims) and self.is_federated):
+            raise ValueError(
+                "federation_tenant_claim and federation_project_claim: got one alone, or no provider, takes both with saml_metadata_url or"
+                " federation_issuer"
+            )
+        if not self.is_federated:
+            return
+        if self.oidc_issuer or self.is_local:
+            raise ValueError(
+                "saml_metadata_url, federation_issuer and oidc_issuer: got a provider without the stage's own user pool, takes it with"
+                " that alone: an issuer of yours federates itself"
+            )
+        if OWN_PROFILE in self.oidc_scopes:
+            raise ValueError(
+                f"oidc_scopes: got {OWN_PROFILE!r}, takes other scopes with a company's provider: its users could change their tenant"
+            )
+
+    @property
+    def is_federated(self) -> bool:
+        """True if users of a company's provider may sign in to the stage's pool."""
+        return bool(self.saml_metadata_url or self.federation_issuer)
 
     def _check_page(self) -> None:
         """Refuse an address of the page that AWS would refuse mid-deployment."""

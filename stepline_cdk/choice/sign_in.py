@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from stepline_cdk.choice.declare import Choices, Origin, choice, like
 
@@ -11,6 +12,13 @@ CALLER: Final = r"arn:aws[a-z-]*:iam::\d{12}:(root|(role|user)/[\w+=,.@/-]{1,512
 EMULATED: Final = "arn:aws:iam::000000000000:root"
 """The account of the emulator."""
 DEPLOY: Final = "../how-to/deploy.md"
+
+SAML_EMAIL: Final = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/emailaddress"
+"""The attribute of addresses of most SAML providers."""
+
+
+def _email_claim(before: Mapping[str, Any]) -> str:
+    return SAML_EMAIL if before["saml_metadata_url"] else "email"
 
 
 class SignInChoices(Choices):
@@ -82,6 +90,53 @@ class SignInChoices(Choices):
     tenant_admins: tuple[str, ...] = choice(
         ("tenant_admin",),
         "Values of that claim that make a user an admin of the tenant",
+        guarded=True,
+    )
+    saml_metadata_url: Annotated[
+        str, like(r"https://\S+", "the https address of a provider's SAML metadata", empty=True)
+    ] = choice(
+        "",
+        f"Metadata of a company's SAML provider whose users [may sign in to the pool]({DEPLOY}#users-of-a-company)",
+        guarded=True,
+    )
+    federation_issuer: Annotated[
+        str, like(r"https://\S+", "the https address of an OpenID Connect provider", empty=True)
+    ] = choice(
+        "",
+        "Issuer of a company's OpenID Connect provider whose users may sign in to the pool, instead of SAML",
+        guarded=True,
+    )
+    federation_client_id: str = choice("", "The pool's client id at that issuer", guarded=True)
+    federation_secret_arn: Annotated[
+        str,
+        like(
+            r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+",
+            "the ARN of a secret",
+            empty=True,
+        ),
+    ] = choice(
+        "",
+        "Secret whose text is the pool's client secret at that issuer",
+        cost="0.40 USD a month",
+        guarded=True,
+        private=True,
+    )
+    federation_email_claim: str = choice(
+        _email_claim,
+        "Claim, or SAML attribute, of that provider with a user's address",
+        said=f"`email`, of SAML `{SAML_EMAIL}`",
+    )
+    federation_tenant_claim: str = choice(
+        "",
+        "Claim, or SAML attribute, of that provider with a user's tenant, which users must not be able to change there; together with"
+        " `federation_project_claim`",
+        said="none: an administrator sets it in the pool",
+        guarded=True,
+    )
+    federation_project_claim: str = choice(
+        "",
+        "The same with a user's project",
+        said="none: an administrator sets it in the pool",
         guarded=True,
     )
     allowed_origins: tuple[Origin, ...] = choice(

@@ -28,6 +28,12 @@ DOMAIN: Final = {
     "page_domain": "chat.example.com",
     "page_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b",
 }
+FEDERATION: Final = {
+    "federation_issuer": "https://company.example.com",
+    "federation_client_id": "stepline",
+    "federation_secret_arn": SECRET,
+}
+CLAIMS: Final = {**FEDERATION, "federation_tenant_claim": "org", "federation_project_claim": "team"}
 API_DOMAIN: Final = {
     "api_domain": "api.example.com",
     "api_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0b1c",
@@ -146,6 +152,13 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "exec_cpu": {"exec_cpu": "2048", "exec_memory_mib": "4096"},
     "exec_memory_mib": "3072",
     "exec_zones": "use1-az2,use1-az4",
+    "saml_metadata_url": "https://company.example.com/metadata.xml",
+    "federation_issuer": FEDERATION,
+    "federation_client_id": {**FEDERATION, "federation_client_id": "agent"},
+    "federation_secret_arn": {**FEDERATION, "federation_secret_arn": f"{SECRET}2"},
+    "federation_email_claim": {**FEDERATION, "federation_email_claim": "mail"},
+    "federation_tenant_claim": CLAIMS,
+    "federation_project_claim": {**CLAIMS, "federation_project_claim": "department"},
     "allowed_addresses": "203.0.113.0/24,2001:db8::/32",
     "page_web_acl_arn": "arn:aws:wafv2:us-east-1:111122223333:global/webacl/page/0a1b2c3d",
     "api_domain": API_DOMAIN,

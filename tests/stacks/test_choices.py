@@ -332,7 +332,16 @@ def test_a_record_fits_into_a_standard_parameter_whatever_is_chosen():
     }
     arn = f"arn:aws:secretsmanager:eu-west-1:111122223333:secret:{'x' * 400}"
     secrets = {name: arn for name in Stage.model_fields if name.endswith("_secret_arn")}
-    stage = Stage(**{**others, **texts, **secrets, "tracing_endpoint": "https://otlp.example"}, **longest)
+    stage = Stage(
+        **{
+            **others,
+            **texts,
+            **secrets,
+            "tracing_endpoint": "https://otlp.example",
+            "federation_issuer": "https://login.example",
+        },
+        **longest,
+    )
     record = render_record(stage)
     assert len(stage.model_fields_set) > 70
     assert len(record.encode()) <= RECORD_BYTES
