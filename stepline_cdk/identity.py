@@ -155,6 +155,7 @@ class UserPool(Construct):
         Source: docs.aws.amazon.com/cognito, "UserPoolClientType", WriteAttributes.
         """
         others = [f"{origin}/" for origin in stage.allowed_origins]
+        pages = [f"{page_origin}/callback", *others] if page_origin else others
         own = cognito.ClientAttributes()
         written = own.with_standard_attributes(email=True)
         if stage.federation_tenant_claim:
@@ -168,12 +169,16 @@ class UserPool(Construct):
             generate_secret=False,
             # With an administrator's credentials only: for the smoke test of a deployment.
             auth_flows=cognito.AuthFlow(user_srp=not stage.federation_tenant_claim, admin_user_password=True),
+            # Without an address to lead back to there is no sign-in page, and Cognito takes no empty list of them.
+            disable_o_auth=not pages,
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.custom(scope) for scope in stage.oidc_scopes],
-                callback_urls=[f"{page_origin}/callback", *others],
-                logout_urls=[f"{page_origin}/signed-out", *others],
-            ),
+                callback_urls=pages,
+                logout_urls=[f"{page_origin}/signed-out", *others] if page_origin else others,
+            )
+            if pages
+            else None,
             supported_identity_providers=named,
             read_attributes=own.with_standard_attributes(
                 email=True, email_verified=True

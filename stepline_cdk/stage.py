@@ -276,6 +276,10 @@ class Stage(
                 "saml_metadata_url, federation_issuer and oidc_issuer: got a provider without the stage's own user pool, takes it with"
                 " that alone: an issuer of yours federates itself"
             )
+        if not (self.page or self.allowed_origins):
+            raise ValueError(
+                "page and allowed_origins: got neither with a company's provider, takes one of them: its users sign in on a page"
+            )
         if OWN_PROFILE in self.oidc_scopes:
             raise ValueError(
                 f"oidc_scopes: got {OWN_PROFILE!r}, takes other scopes with a company's provider: its users could change their tenant"

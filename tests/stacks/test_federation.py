@@ -119,6 +119,7 @@ def test_the_authorizer_trusts_the_pool_and_the_outputs_have_the_address_for_the
             {**SAML, "oidc_issuer": "https://login.example"},
             "saml_metadata_url, federation_issuer and oidc_issuer: got a provider without",
         ),
+        ({**SAML, "page": "false"}, "page and allowed_origins: got neither with a company's provider"),
         ({**SAML, "oidc_scopes": f"openid,{OWN_PROFILE}"}, f"oidc_scopes: got '{OWN_PROFILE}', takes other"),
     ],
 )

@@ -112,3 +112,12 @@ def test_an_external_issuer_replaces_the_pool(dev, local):
 def test_the_outputs_name_the_user_pool(prod):
     for name in ("UserPoolId", "UserPoolClientId"):
         prod.templates["state"].has_output(name, {})
+
+
+def test_without_a_page_and_allowed_sites_no_sign_in_leads_to_an_address_that_is_none(tmp_path_factory):
+    (bare,) = synthesise(tmp_path_factory, name="bare", page=False).resources(CLIENT).values()
+    assert bare["AllowedOAuthFlowsUserPoolClient"] is False
+    assert not bare.get("CallbackURLs")
+    sites = synthesise(tmp_path_factory, name="sites", page=False, allowed_origins="https://chat.example")
+    (client,) = sites.resources(CLIENT).values()
+    assert client["CallbackURLs"] == client["LogoutURLs"] == ["https://chat.example/"]
