@@ -300,7 +300,9 @@ STAGE: Mapping[str, Capability] = {
         ("test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_with_it",)
     ),
     # Its page is installed from npm and built, half a minute before the first test.
-    "page/test_page_use_chat.py": Capability((), ("/web/packages/ai-sdk/", "/web/src/door/")),
+    "page/test_page_use_chat.py": Capability(
+        (), ("/examples/vite_chat/", "/web/packages/ai-sdk/", "/web/src/door/")
+    ),
 }
 
 
@@ -467,6 +469,7 @@ TYPED_SOURCES = (
     "/app.py",
     "/start.py",
     "/docs/build/",
+    "/examples/hello/app.py",
     "/requirements.lock",
     "/pyproject.toml",
 )

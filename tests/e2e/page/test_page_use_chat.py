@@ -1,16 +1,16 @@
-"""The AI SDK's `useChat` in a browser: the page of docs/how-to/ai-sdk.md, with React in StrictMode, on the stage."""
+"""The AI SDK's `useChat` in a browser: the page of examples/vite_chat, with React in StrictMode, on the stage."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
 
-from stepline.local.page.page_build import install_page_packages
 from tests.e2e.mode import approvals
-from tests.e2e.page.chat_page import BRIEF, ChatPage
+from tests.e2e.page.chat_page import BRIEF, TURN_S, ChatPage
+from tests.e2e.page.example_page import build, install, opened
 from tests.e2e.page.same_text import check_same_text
 from tests.e2e.page.test_page_turn import PLAN, SEARCH
-from tests.e2e.page.use_chat_page import UseChatPage, build
+from tests.e2e.page.use_chat_page import HARNESS, PLACE, UseChatPage
 from tests.e2e.stage import Stage, a_word
 from tests.support.generation import answered, called
 
@@ -22,10 +22,34 @@ TOOL = "react.memsearch"
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory):
-    """The built page."""
-    install_page_packages(print)
-    return build(tmp_path_factory.mktemp("use-chat"))
+def project(tmp_path_factory):
+    """The installed example."""
+    return install(tmp_path_factory.mktemp("use-chat"), "vite_chat")
+
+
+@pytest.fixture(scope="session")
+def files(project, tmp_path_factory):
+    """The built page, with the harness."""
+    return build(project, tmp_path_factory.mktemp("built") / "page", HARNESS, f"/{PLACE}/")
+
+
+@pytest.fixture
+def own_page(chromium, project, scripted):
+    """The example as its page starts it, at an origin of its own."""
+    with opened(chromium, project, scripted) as page:
+        yield page
+
+
+def test_the_example_answers_at_an_origin_of_its_own_and_keeps_its_conversation(own_page):
+    word = a_word()
+    own_page.get_by_label("Message").fill(PLAN.format(word=word))
+    own_page.get_by_role("button", name="Send", exact=True).click()
+    answer = own_page.locator("article.assistant")
+    expect(answer).to_contain_text(word, timeout=TURN_S * 1000)
+    expect(own_page.locator("main")).to_have_attribute("data-status", "ready", timeout=TURN_S * 1000)
+    text = answer.text_content()
+    own_page.reload()
+    expect(answer).to_have_text(text)
 
 
 @pytest.fixture
@@ -240,13 +264,13 @@ def test_files_go_both_ways_and_are_there_after_a_reload(page, scripted):
     page.page.get_by_label("Files").set_input_files(table)
     take_turn(page, PLAN.format(word=word))
     assert f"user.attachments/{word}.csv" in str(scripted.model_requests(word)[-1]["body"])
-    assert f"Word: {word}" in opened(page, "plan.md")
+    assert f"Word: {word}" in text_of(page, "plan.md")
     page.reload()
-    assert f"{word},1" in opened(page, f"{word}.csv")
-    assert f"Word: {word}" in opened(page, "plan.md")
+    assert f"{word},1" in text_of(page, f"{word}.csv")
+    assert f"Word: {word}" in text_of(page, "plan.md")
 
 
-def opened(page, name):
+def text_of(page, name):
     """Return what the browser shows at the address of a file, which is opened by a click."""
     with page.page.expect_popup() as opening:
         page.press(name)

@@ -1,74 +1,21 @@
-"""A page with `useChat` of npm, built of docs/how-to/ai-sdk.md and the packed `@stepline/ai-sdk`, before a browser."""
+"""The page of examples/vite_chat, with `useChat` of npm and the packed `@stepline/ai-sdk`, before a browser."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from urllib.parse import urlencode
 
 from playwright.sync_api import expect
 
-from stepline.local.page.page_build import WEB
-from stepline.local.stage.deployed import REPOSITORY, install_environment
 from stepline.local.stage.lifecycle import mint
 from tests.e2e.page.chat_page import TURN_S, WAIT_S
-from tests.support.guide import blocks_of
 
-GUIDE = REPOSITORY / "docs/how-to/ai-sdk.md"
-PROJECT = Path(__file__).with_name("use_chat")
-WRITTEN = {"open-chat.ts": "openChat", "conversation.tsx": "Conversation"}
-"""The files of the guide, by a word that their block exports."""
+HARNESS = Path(__file__).with_name("use_chat") / "main.tsx"
+"""Shows the conversation of the example, with what a test reads."""
 PLACE = "use-chat"
-"""The page's folder on the origin of the chat page, the only one that the local stage answers."""
-
-
-def build(folder: Path) -> Path:
-    """Build the page in an empty folder, and return the folder of its files."""
-    project = shutil.copytree(PROJECT, folder / "project")
-    blocks = [block.text for block in blocks_of(GUIDE) if block.language == "tsx"]
-    for name, word in WRITTEN.items():
-        (text,) = [text for text in blocks if f"function {word}(" in text]
-        (project / name).write_text(text)
-    _run(project, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-    _run(WEB, "npm", "pack", "-w", "@stepline/ai-sdk", "--pack-destination", str(folder))
-    (packed,) = folder.glob("*.tgz")
-    options = ("--no-save", "--no-package-lock", "--prefer-offline", "--no-audit")
-    _run(project, "npm", "install", *options, str(packed))
-    _run(project, "node", str(WEB / "node_modules/typescript/bin/tsc"))
-    # React runs each effect twice in StrictMode in a build for development alone.
-    vite = str(WEB / "node_modules/vite/bin/vite.js")
-    _run(
-        project,
-        "node",
-        vite,
-        "build",
-        "--mode",
-        "development",
-        "--base",
-        f"/{PLACE}/",
-        NODE_ENV="development",
-    )
-    return project / "dist"
-
-
-def _run(folder: Path, command: str, *arguments: str, **variables: str) -> None:
-    environment = install_environment() | {"CI": "true", **variables}
-    found = shutil.which(command, path=environment["PATH"])
-    assert found, f"{command} is not beside {sys.executable}"
-    done = subprocess.run(
-        [found, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command} {arguments[0]}\n{done.stdout}\n{done.stderr}"
+"""The page's folder on the origin of the chat page."""
 
 
 class UseChatPage:

@@ -1,5 +1,5 @@
 /**
- * The page of docs/how-to/ai-sdk.md at one conversation, in StrictMode.
+ * The conversation of examples/vite_chat, in StrictMode.
  *
  * `api` and `conversation` of the address say which; with `own`, `useChat` makes the chat itself.
  */
