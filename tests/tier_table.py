@@ -234,7 +234,7 @@ STAGE: Mapping[str, Capability] = {
     ),
     "page/test_page_ag_ui.py": Capability(
         ("test_a_reload_and_a_second_tab_in_mid_answer_lose_and_repeat_nothing",),
-        ("/web/packages/ag-ui/", "/web/src/door/"),
+        ("/examples/copilot/", "/web/packages/ag-ui/", "/web/src/door/"),
     ),
     "page/test_page_approval.py": Capability(("test_an_edited_call_runs_with_other_parameters",)),
     "page/test_page_branches.py": Capability(

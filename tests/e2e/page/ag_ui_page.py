@@ -1,16 +1,12 @@
-"""A page of `@ag-ui/client` in a browser: the project `ag_ui`, installed from npm, with our agent as it is packed.
+"""The page of examples/copilot in a browser: `@ag-ui/client` of npm, with our agent as it is packed.
 
-The page is served under the address of the stage's own page, since no other origin may connect.
+With the harness of the tests it is served under the address of the stage's own page.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 from playwright.sync_api import expect
@@ -18,43 +14,10 @@ from playwright.sync_api import expect
 from stepline.local.stage.lifecycle import mint
 from tests.e2e.page.chat_page import WAIT_S
 
-PROJECT = Path(__file__).parent / "ag_ui"
-WEB = Path(__file__).parents[3] / "web"
-NPM = shutil.which("npm", path=str(Path(sys.executable).parent))
-STRICT = ("--strict", "--noEmit", "--skipLibCheck", "--target", "es2023", "--module", "esnext")
+HARNESS = Path(__file__).with_name("ag_ui") / "main.ts"
+"""Gives the page of the example the agent of a test."""
 FOLDER = "/ag-ui/"
 TURN_MS = 180_000
-
-
-def build_page(folder):
-    """Install the project in a folder, check its types, and return the folder of the built page."""
-    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
-    _run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-    packed = _run(WEB, "npm", "pack", "--json", "-w", "@stepline/ag-ui", "--pack-destination", str(folder))
-    _run(
-        folder,
-        *("npm", "install", "--no-save", "--offline", "--no-audit", "--legacy-peer-deps"),
-        f"./{json.loads(packed)[0]['filename']}",
-    )
-    tools = WEB / "node_modules/.bin"
-    _run(folder, str(tools / "tsc"), *STRICT, "--moduleResolution", "bundler", "chat.ts")
-    _run(folder, str(tools / "vite"), "build", "--base", FOLDER, "--target", "es2023", "--logLevel", "warn")
-    return folder / "dist"
-
-
-def _run(folder, *command):
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
-    ran = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PATH": path, "CI": "1"},  # noqa: TID251 - npm finds its registry by its own variables
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
 
 
 class AgUiPage:

@@ -1,4 +1,4 @@
-"""A client of AG-UI from npm, in a browser with the stage: it sends, resumes, answers, steers and stops as the log says."""
+"""The client of AG-UI in examples/copilot, in a browser: it sends, resumes, answers, steers and stops as the log says."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.mode import approvals
-from tests.e2e.page.ag_ui_page import NPM, AgUiPage, build_page
+from tests.e2e.page.ag_ui_page import FOLDER, HARNESS, TURN_MS, AgUiPage
 from tests.e2e.page.chat_page import BRIEF
+from tests.e2e.page.example_page import build, install, opened
 from tests.e2e.page.same_text import bare
 from tests.e2e.page.test_page_link import ASKED, Wires
 from tests.e2e.stage import Stage, a_word
 from tests.support.generation import answered, called
 
-pytestmark = [pytest.mark.emulator, pytest.mark.skipif(NPM is None, reason="there is no npm here")]
+pytestmark = pytest.mark.emulator
 
 PLAN_AND_FILE = (
     "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
@@ -26,8 +27,34 @@ SLOW_MS = 120
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    return build_page(tmp_path_factory.mktemp("ag_ui"))
+def project(tmp_path_factory):
+    """The installed example."""
+    return install(tmp_path_factory.mktemp("ag_ui"), "copilot")
+
+
+@pytest.fixture(scope="module")
+def built(project, tmp_path_factory):
+    """The built page, with the harness."""
+    return build(project, tmp_path_factory.mktemp("built") / "page", HARNESS, FOLDER)
+
+
+@pytest.fixture
+def own_page(chromium, project, scripted):
+    """The example as its page starts it, at an origin of its own."""
+    with opened(chromium, project, scripted) as page:
+        yield page
+
+
+def test_the_example_answers_at_an_origin_of_its_own_and_keeps_its_conversation(own_page):
+    word = a_word()
+    own_page.get_by_label("Message").fill(PLAN_AND_FILE.format(word=word))
+    own_page.get_by_role("button", name="Send", exact=True).click()
+    said = own_page.locator("li[data-role=assistant]")
+    expect(said.last).to_contain_text(word, timeout=TURN_MS)
+    expect(own_page.locator("output")).to_have_text("complete", timeout=TURN_MS)
+    texts = said.all_text_contents()
+    own_page.reload()
+    expect(said).to_have_text(texts)
 
 
 @pytest.fixture
