@@ -6,7 +6,8 @@ Source: docs/how-to/own-app.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Unpack
@@ -187,7 +188,7 @@ class Agent(Construct):
             "page": bool(page),
             "exec_image": _image_of(programs),
         }
-        try:
+        with _refused_at(self):
             given |= self._trust(issuer, user_pool, user_pool_client, choices)
             given |= _place_in(vpc, vpc_subnets, security_groups)
             given |= _spell(model_secret, kms_key, log_retention)
@@ -197,8 +198,6 @@ class Agent(Construct):
                 self._choices, self._owned = self._run_locally(local, given), NOTHING
             self._enter()
             self.parts = self._build(code, page)
-        except InputError as error:
-            raise _at(self, str(error), error.reason) from error
         self._add_outputs()
         self._grant_keys(model_secret, kms_key)
         self._acknowledge(bucket)
@@ -399,11 +398,9 @@ class Agent(Construct):
 
         Raises InputError: `bad_choice` for a variable of ours, `environment_too_large` beyond 4 KB.
         """
-        try:
+        with _refused_at(self):
             for function in self._tools():
                 function.add_variable(variable, value)
-        except InputError as error:
-            raise _at(self, str(error), error.reason) from error
 
     def metric(
         self, name: str, *, statistic: str = "Sum", period: cdk.Duration | None = None
@@ -442,6 +439,15 @@ class Agent(Construct):
         for other in others:
             first = first.combine(other)
         return first
+
+
+@contextmanager
+def _refused_at(agent: Agent) -> Iterator[None]:
+    """Begin the sentence of each refusal inside with the path of the construct. Raises InputError."""
+    try:
+        yield
+    except InputError as error:
+        raise _at(agent, str(error), error.reason) from error
 
 
 def _at(agent: Agent, sentence: str, code: str) -> InputError:
