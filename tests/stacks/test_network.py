@@ -1,12 +1,15 @@
 """The owner's network: where functions and tasks run, the rights by which Lambda attaches them, and the domains of the APIs."""
 
 import pytest
+from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_wafv2 as wafv2
 
 from stepline.errors import InputError
 from stepline_cdk.access import ATTACHES, UNSCOPED
 from stepline_cdk.stage import Stage
-from tests.stacks.conftest import Synthesis, cdk, deployed_function, deployed_variables
+from tests.stacks.conftest import PAGE, Synthesis, cdk, deployed_function, deployed_variables
 from tests.stacks.role import listed
 from tests.stacks.test_agent import Shop, of_kind
 
@@ -219,6 +222,38 @@ def test_one_api_may_have_a_domain_alone(shop):
     assert agent.socket_url == "wss://socket.example.com/"
     assert "example.com" not in agent.api_url
     assert len(of_kind(shop.resources(), "AWS::ApiGatewayV2::DomainName")) == 1
+
+
+def test_an_agent_takes_certificates_secrets_and_web_acls_of_its_app(shop):
+    certificate = acm.Certificate(shop.stack, "Names", domain_name="*.example.com")
+    secret = secretsmanager.Secret(shop.stack, "Client")
+    acl = wafv2.CfnWebACL(
+        shop.stack,
+        "Office",
+        scope="CLOUDFRONT",
+        default_action=wafv2.CfnWebACL.DefaultActionProperty(block={}),
+        visibility_config=wafv2.CfnWebACL.VisibilityConfigProperty(
+            cloud_watch_metrics_enabled=True, metric_name="office", sampled_requests_enabled=True
+        ),
+    )
+    shop.add(
+        page=PAGE,
+        api_domain="api.example.com",
+        api_certificate_arn=certificate.certificate_arn,
+        page_web_acl_arn=acl.attr_arn,
+        federation_issuer="https://company.example",
+        federation_client_id="stepline",
+        federation_secret_arn=secret.secret_arn,
+    )
+    resources = shop.resources()
+    (domain,) = of_kind(resources, "AWS::ApiGatewayV2::DomainName").values()
+    assert "Names" in str(domain["DomainNameConfigurations"])
+    (distribution,) = of_kind(resources, "AWS::CloudFront::Distribution").values()
+    assert distribution["DistributionConfig"]["WebACLId"] == {"Fn::GetAtt": ["Office", "Arn"]}
+    (provider,) = of_kind(resources, "AWS::Cognito::UserPoolIdentityProvider").values()
+    said = provider["ProviderDetails"]["client_secret"]["Fn::Join"][1]
+    assert (said[0], said[-1]) == ("{{resolve:secretsmanager:", ":SecretString:::}}")
+    assert "Client" in said[1]["Ref"]
 
 
 @pytest.mark.parametrize(
