@@ -80,8 +80,8 @@ def test_a_browser_that_was_let_in_signs_out_and_in_again_and_is_asked_after_hal
 
 
 @pytest.mark.parametrize("dest", ["iframe", "image", "empty", "script"])
-def test_the_address_is_followed_and_not_fetched(stranger, browser, dest):
-    path = urlsplit(page_address(browser.url)).path
+def test_the_address_is_followed_and_not_fetched(stranger, browser, home, dest):
+    path = urlsplit(page_address(browser.url, home)).path
     answer = stranger.ask("GET", f"{path}?key={browser.key}", headers={**NAVIGATION, "Sec-Fetch-Dest": dest})
     assert (answer.status, stranger.cookies) == (403, {})
 
