@@ -28,6 +28,19 @@ def wheel(dist):
         yield archive
 
 
+TWO = """
+import aws_cdk as cdk
+from stepline_cdk import Agent
+
+app = cdk.App()
+stack = cdk.Stack(cdk.Stage(app, "Beta"), "kiosk")
+for name in ("First", "Second"):
+    Agent(stack, name, bundle="kiosk")
+app.synth()
+"""
+"""An app with two agents in one stack, inside a stage of the CDK."""
+
+
 def sums(folder):
     """The checksums of a folder's files by the list in it."""
     return dict(reversed(line.split()) for line in (folder / "SHA256SUMS").read_text().splitlines())
@@ -105,19 +118,49 @@ def test_an_app_of_your_own_has_a_first_turn_on_the_local_stage(dist, tmp_path):
     (wheel,) = dist.glob("*.whl")
     here = Installed(tmp_path, wheel, sees=True)
 
-    def stepline(*words, folder=here.outside / "kiosk"):
-        done = run(["stepline", *words], env=variables_of(here), cwd=folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+    folder = here.outside / "kiosk"
 
-    stepline("new", "kiosk", "--cdk", folder=here.outside)
-    stepline("knowledge", "build", "kiosk")
+    def stepline(*words, at=folder):
+        return run(["stepline", *words], env=variables_of(here), cwd=at)
+
+    def done(*words, at=folder):
+        ended = stepline(*words, at=at)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    done("new", "kiosk", "--cdk", at=here.outside)
+    done("knowledge", "build", "kiosk")
     try:
-        stepline("up", "--app", ".")
-        assert "sent on Monday" in stepline("send", "--new", "Where is order A-17?")
-        assert json.loads(stepline("status", "--json"))["stage"]["bundle"] == "kiosk"
+        done("up", "--app", ".")
+        assert "sent on Monday" in done("send", "--new", "Where is order A-17?")
+        (folder / "app.py").write_text(TWO)
+        assert "deleted the stack kiosk" in stepline("up", "--app", ".").stderr
+        assert "sent on Monday" in done("send", "--new", "Where is order A-17?")
+        assert json.loads(done("status", "--json"))["stage"]["stack"] == "Beta-kiosk"
+        assert "other_app" in stepline("up", "--app", ".", "--agent", "Beta/kiosk/Second").stderr
     finally:
-        stepline("down")
+        done("down")
+
+
+def test_the_construct_of_the_wheel_is_typed(dist, tmp_path):
+    (wheel,) = dist.glob("*.whl")
+    here = Installed(tmp_path, wheel, sees=True)
+    wrong = (ROOT / "examples/hello/app.py").read_text().replace('bundle="greeter"', "bundle=7, alarms=[]")
+    (here.outside / "wrong.py").write_text(wrong)
+    shutil.copy(ROOT / "examples/hello/app.py", here.outside)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--python-executable",
+        here.python,
+        "--no-incremental",
+    ]
+    assert run([*command, "app.py"], cwd=here.outside).returncode == 0
+    said = run([*command, "wrong.py"], cwd=here.outside).stdout
+    assert '"bundle" to "Agent" has incompatible type "int"' in said
+    assert '"alarms" to "Agent" has incompatible type "list[' in said
 
 
 def test_an_app_of_your_own_synthesises_the_construct_of_the_wheel(dist, tmp_path):

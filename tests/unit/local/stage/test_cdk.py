@@ -32,6 +32,7 @@ def test_stacks_that_the_app_no_longer_has_go_newest_first_and_no_others_do():
     ]
     wanted = {"stepline-local-state", "stepline-local-loop"}
     assert plan_stale(found, wanted) == ["stepline-local-runtime", "stepline-local-base"]
+    assert plan_stale([*found, stack("Shop", 4)], wanted, "Shop")[0] == "Shop"
 
 
 @pytest.fixture

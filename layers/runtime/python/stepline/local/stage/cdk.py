@@ -107,9 +107,11 @@ def deploy_to_emulator(
         fingerprint = f"{digest_inputs(context)} {digest_assembly(assembly)}"
         if known and _is_same(known, fingerprint, model_url):
             return known
+        _refuse_another_agent(known, agent)
         progress(f"deploying {agent.stack.path} of {app.folder} (cdk deploy)")
         requests = check_in_place(agent.module, Path(app.folder), home)
-    _deploy(cdk, endpoint, agent.stack.path if agent else "--all", home, progress)
+    here = replace(known or _probe(endpoint, home), endpoint=endpoint)
+    _deploy(cdk, here, agent.stack.path if agent else "--all", progress)
     stage = replace(_read_stage(home, endpoint, context, agent), model_url=model_url, fingerprint=fingerprint)
     if app and agent:
         stage = agent.describe(stage, app, requests)
@@ -125,6 +127,16 @@ def _refuse_another(known: LocalStage | None, app: OwnApp | None) -> None:
         raise InputError(
             f"the local stage in {known.home} has the app of {known.app or 'the runtime'}: set STEPLINE_HOME to another folder for"
             f" {wanted or 'that of the runtime'}, or delete this one with its conversations",
+            code="other_app",
+        )
+
+
+def _refuse_another_agent(known: LocalStage | None, agent: AssembledAgent) -> None:
+    """Refuse to give the names of a stage's agent to another one of its stack. Raises InputError `other_app`."""
+    if known and known.stack == agent.stack.name and known.prefix != agent.prefix:
+        raise InputError(
+            f"the local stage in {known.home} has another agent of {agent.stack.path}: set STEPLINE_HOME to another folder for this"
+            " one, or delete that one with its conversations",
             code="other_app",
         )
 
@@ -147,10 +159,11 @@ def _synthesise(
     )
 
 
-def _deploy(cdk: Callable[..., None], endpoint: str, stacks: str, home: Path, progress: Progress) -> None:
-    """Deploy stacks of the assembly, by a path in the app or an option, and delete those that our app no longer has."""
-    formation, assembly = client("cloudformation", _probe(endpoint, home)), home / ASSEMBLY
-    dropped = drop_stale(formation, assembly)
+def _deploy(cdk: Callable[..., None], known: LocalStage, stacks: str, progress: Progress) -> None:
+    """Deploy stacks of the assembly, by a path in the app or an option, and delete those that the app no longer has."""
+    home = Path(known.home)
+    formation, assembly = client("cloudformation", known), home / ASSEMBLY
+    dropped = drop_stale(formation, assembly, known.stack)
     cdk(
         [
             *("deploy", stacks, "--concurrency", "2", "--require-approval", "never", "--method", "direct"),
@@ -159,7 +172,7 @@ def _deploy(cdk: Callable[..., None], endpoint: str, stacks: str, home: Path, pr
         cwd=REPOSITORY,
         log=home / "deploy.log",
     )
-    for name in [*dropped, *drop_stale(formation, assembly)]:
+    for name in [*dropped, *drop_stale(formation, assembly, known.stack)]:
         progress(f"deleted the stack {name}, which the app no longer has")
 
 
@@ -321,14 +334,14 @@ _IMPORTED: Final = "is imported by stack"
 _HTTP_API: Final = "AWS::ApiGatewayV2::Api"
 
 
-def drop_stale(formation: Any, assembly: Path) -> list[str]:
-    """Delete the emulator's stacks that the app no longer has; return their names.
+def drop_stale(formation: Any, assembly: Path, former: str = "") -> list[str]:
+    """Delete the emulator's stacks that the app no longer has, such as the `former` one of an agent; return their names.
 
     Done before the deployment, since a function that moved to another stack keeps its name, and after it, for stacks
     whose exports were in use until then. `formation` is a CloudFormation client.
     """
     found = formation.list_stacks(StackStatusFilter=list(SETTLED_STATES))["StackSummaries"]
-    names = plan_stale(found, {stack.name for stack in read_assembly(assembly)})
+    names = plan_stale(found, {stack.name for stack in read_assembly(assembly)}, former)
     return [name for name in names if _drop(formation, name)]
 
 
@@ -348,10 +361,11 @@ def _drop(formation: Any, name: str) -> bool:
     return True
 
 
-def plan_stale(found: Iterable[Mapping[str, Any]], wanted: Collection[str]) -> list[str]:
+def plan_stale(found: Iterable[Mapping[str, Any]], wanted: Collection[str], former: str = "") -> list[str]:
     """Return the names of the stacks to delete, newest first: a later stack may depend on an earlier one."""
-    stale = [one for one in found if one["StackName"].startswith(PREFIX) and one["StackName"] not in wanted]
-    return [one["StackName"] for one in sorted(stale, key=lambda one: one["CreationTime"], reverse=True)]
+    ours = [one for one in found if one["StackName"].startswith(PREFIX) or one["StackName"] == former]
+    newest = sorted(ours, key=lambda one: one["CreationTime"], reverse=True)
+    return [one["StackName"] for one in newest if one["StackName"] not in wanted]
 
 
 def _repair(stage: LocalStage, assembly: Path) -> None:
