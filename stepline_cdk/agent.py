@@ -190,7 +190,7 @@ class Agent(Construct):
         }
         with _refused_at(self):
             given |= self._trust(issuer, user_pool, user_pool_client, choices)
-            given |= _place_in(vpc, vpc_subnets, security_groups)
+            given |= _place_in(vpc, vpc_subnets, security_groups, programs=bool(programs))
             given |= _spell(model_secret, kms_key, log_retention)
             self._choices = AgentStage(is_named=bool(stage), removal_policy=removal_policy, **given)
             self._owned = _check_owned(Owned(table, bucket), self._choices)
@@ -506,7 +506,11 @@ def _key_arn_of(key: kms.IKey) -> str:
 
 
 def _place_in(
-    vpc: ec2.IVpc | None, subnets: ec2.SubnetSelection | None, groups: Sequence[ec2.ISecurityGroup]
+    vpc: ec2.IVpc | None,
+    subnets: ec2.SubnetSelection | None,
+    groups: Sequence[ec2.ISecurityGroup],
+    *,
+    programs: bool,
 ) -> dict[str, Any]:
     """Return the choices of a VPC, whose ids are taken as they are: before a lookup they are made up."""
     if not vpc:
@@ -530,11 +534,23 @@ def _place_in(
             "vpc_subnets: got public subnets, takes private ones: a function has no public address, so it reaches nothing from there",
             code="bad_choice",
         )
+    isolated = {one.subnet_id for one in vpc.isolated_subnets}
+    if programs and isolated.issuperset(selected.subnet_ids) and not _has_endpoints(vpc):
+        raise InputError(
+            "programs and vpc_subnets: got programs and subnets without a way out, takes subnets with a NAT gateway, or a VPC with"
+            " endpoints: tasks load their image from ECR",
+            code="bad_choice",
+        )
     return {
         "vpc": _as_it_is(vpc.vpc_id),
         "vpc_subnets": tuple(map(_as_it_is, selected.subnet_ids)),
         "vpc_security_groups": tuple(_as_it_is(group.security_group_id) for group in groups),
     }
+
+
+def _has_endpoints(vpc: ec2.IVpc) -> bool:
+    """Return True if a VPC has interface endpoints, as far as its own construct made them."""
+    return any(isinstance(one, ec2.InterfaceVpcEndpoint) for one in vpc.node.find_all())
 
 
 def _as_it_is(value: str) -> str:

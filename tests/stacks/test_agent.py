@@ -398,7 +398,7 @@ def test_two_agents_of_one_fixed_name_are_refused(shop):
 
 def test_the_stack_of_the_page_passes_the_rules_of_aws(tmp_path, monkeypatch):
     blocks = (ROOT / "docs/how-to/own-app.md").read_text().split("```python\n")
-    assert len(blocks) == 3  # test_own_data.py has the second
+    assert len(blocks) == 4  # test_own_data.py has the third
     shop = Shop(tmp_path)
     monkeypatch.setattr("stepline_cdk.Agent", partial(Agent, code=shop.code))
     names = {}
@@ -406,6 +406,22 @@ def test_the_stack_of_the_page_passes_the_rules_of_aws(tmp_path, monkeypatch):
     names["ShopStack"](shop.app, "Own")
     own = {"Own/ModelKey/Resource"}  # a secret that rotates is the owner's choice
     assert {place for _, place in shop.findings()} == own
+
+
+def test_the_overrides_of_the_page_reach_the_template(shop):
+    blocks = (ROOT / "docs/how-to/own-app.md").read_text().split("```python\n")
+    names = {}
+    exec(blocks[2].partition("```")[0], names)
+    names["change"](shop.add())
+    resources = shop.resources()
+    (decide,) = [
+        one for one in of_kind(resources, FUNCTION).values() if one["FunctionName"].endswith("decide")
+    ]
+    assert decide["MemorySize"] == 1024
+    (bucket,) = of_kind(resources, "AWS::S3::Bucket").values()
+    assert bucket["MetricsConfigurations"] == [{"Id": "all"}]
+    (machine,) = of_kind(resources, "AWS::StepFunctions::StateMachine").values()
+    assert {"Key": "team", "Value": "shop"} in machine["Tags"]
 
 
 def test_an_agent_has_a_typed_prop_for_each_choice_of_a_stage():

@@ -224,6 +224,26 @@ def test_one_api_may_have_a_domain_alone(shop):
     assert len(of_kind(shop.resources(), "AWS::ApiGatewayV2::DomainName")) == 1
 
 
+def test_programs_need_a_way_to_their_image(shop):
+    def isolated(name):
+        kind = ec2.SubnetType.PRIVATE_ISOLATED
+        return ec2.Vpc(
+            shop.stack, name, subnet_configuration=[ec2.SubnetConfiguration(name="in", subnet_type=kind)]
+        )
+
+    place = {
+        "vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+        "programs": True,
+    }
+    with pytest.raises(
+        InputError, match=r"^Shop/Agent: programs and vpc_subnets: got programs and subnets without"
+    ):
+        shop.add(vpc=isolated("Closed"), **place)
+    open_ = isolated("Open")
+    open_.add_interface_endpoint("Images", service=ec2.InterfaceVpcEndpointAwsService.ECR_DOCKER)
+    shop.add("Other", vpc=open_, **place)
+
+
 def test_an_agent_takes_certificates_secrets_and_web_acls_of_its_app(shop):
     certificate = acm.Certificate(shop.stack, "Names", domain_name="*.example.com")
     secret = secretsmanager.Secret(shop.stack, "Client")
