@@ -63,6 +63,7 @@ const refusals: Sentences = {
   bad_tenant: "Your account isn't set up for this service.",
   bad_project: "Your account isn't set up for this service.",
   another_role: "This service is already in use with another role.",
+  address_not_allowed: "The service can't be used from this network.",
   origin_not_allowed: "This site isn't allowed to connect.",
   issuer_unreachable: "The sign-in service can't be reached.",
   unknown_bundle: "The agent of this conversation no longer exists.",
