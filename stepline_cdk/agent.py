@@ -295,10 +295,11 @@ class Agent(Construct):
         for module in choices.modules:
             _check(module)
         folder = Path(cdk.Stage.of(self).outdir)  # type: ignore[union-attr]  # each stack is in an app
+        place = self.node.addr  # agents of two regions may have one name, and the CDK reads each folder once
         if choices.is_local:
-            code = Code.for_emulator(app_root(), folder / f"code-{choices.name}")
+            code = Code.for_emulator(app_root(), folder / f"code-{place}")
         code = code or self._make_code()
-        code = code.holding(read_bundles(choices), folder / f"bundles-{choices.name}")
+        code = code.holding(read_bundles(choices), folder / f"bundles-{place}")
         self._scopes: dict[str, Construct] = {}
         return Parts(
             self._place,
@@ -306,7 +307,7 @@ class Agent(Construct):
             code=code,
             packages=read_packages(app_root() / "exec_task/requirements.txt"),
             files=_read_page(choices, page) if choices.page else None,
-            folder=folder / f"handlers-{choices.name}",
+            folder=folder / f"handlers-{place}",
             owned=self._owned,
         )
 

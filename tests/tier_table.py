@@ -335,6 +335,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     # Templates of stages that only these files ask for; a landing has the four that the others share.
     "stacks/test_account_choices.py": APP,
     "stacks/test_agent.py": APP,
+    "stacks/test_agent_place.py": APP,
     "stacks/test_alarm.py": APP,
     "stacks/test_bundle_layer.py": (*APP, "local/install/"),
     "stacks/test_calls.py": (*APP, "/lambdas/", "adapters/aws/", "bootstrap/", "loop/", "ingress/"),

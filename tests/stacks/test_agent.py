@@ -248,17 +248,6 @@ def test_an_agent_lives_in_each_stage_of_an_app(tmp_path):
     assert "stepline-shop-loop" in names
 
 
-def test_the_name_of_an_agent_depends_on_its_stack_and_its_place_alone(tmp_path):
-    def named(number, stack_name):
-        shop = Shop(tmp_path / str(number))
-        shop.stack = cdk.Stack(shop.app, "Other", stack_name=stack_name)
-        shop.add()
-        (machine,) = of_kind(shop.resources(), "AWS::StepFunctions::StateMachine").values()
-        return machine["StateMachineName"]
-
-    assert named(1, "one") == named(2, "one") != named(3, "two")
-
-
 def test_data_is_kept_and_logs_expire_as_chosen(shop):
     shop.add(keep_data=True, log_retention=cdk.Duration.days(90))
     kept = {
@@ -479,15 +468,3 @@ def test_a_pool_without_its_client_is_refused(shop):
     pool = cognito.UserPool(shop.stack, "People")
     with pytest.raises(InputError, match=r"^Shop/Agent: user_pool, user_pool_client and issuer: takes"):
         shop.add(user_pool=pool)
-
-
-def test_an_agent_lives_in_a_nested_stack(shop):
-    nested = cdk.NestedStack(shop.stack, "Inner")
-    shop.add(scope=nested)
-    names = {
-        one["FunctionName"]
-        for one in of_kind(Template.from_stack(nested).to_json()["Resources"], FUNCTION).values()
-    }
-    assert len(names) > 10
-    assert all(name.startswith("stepline-agent-") for name in names)
-    assert shop.findings() == set()
