@@ -251,13 +251,17 @@ class Agent(Construct):
 
     def _run_locally(self, local: LocalRun, given: Mapping[str, Any]) -> AgentStage:
         """Return the choices on the emulator; the agent that is run has the name of the local stage."""
-        root = self.node.root
-        assert isinstance(root, Construct)
-        is_run = local.means(self.node.path, is_first=not root.node.try_find_child(_RUN))
+        is_run = local.means(self.node.path, is_first=not self._app.node.try_find_child(_RUN))
         if is_run:
-            Construct(root, _RUN)
+            Construct(self._app, _RUN)
         name = LOCAL if is_run else self._unique_name()
         return AgentStage(is_named=is_run, **local.choose(given), name=name)
+
+    @property
+    def _app(self) -> Construct:
+        root = self.node.root
+        assert isinstance(root, Construct)
+        return root
 
     def _add_outputs(self) -> None:
         """Give each output the id of this construct and its own name, and add those by which `stepline` finds the agent."""
@@ -270,7 +274,7 @@ class Agent(Construct):
                 one.override_logical_id(f"{prefix}{one.node.id}")
 
     def _enter(self) -> None:
-        """Count the agent in its stack, and keep its fixed name for it. Raises InputError if either is taken."""
+        """Count the agent in its stack, and its name, if it is fixed, in the app. Raises InputError if either is full or taken."""
         stack = cdk.Stack.of(self)
         agents = _folder(stack, "SteplineAgents")
         if len(agents.node.children) == MOST_AGENTS:
@@ -280,15 +284,15 @@ class Agent(Construct):
                 code="bad_choice",
             )
         Construct(agents, self.node.addr)
-        app, stage = cdk.Stage.of(self), self._choices.name
-        assert app  # each stack is in one
-        names = _folder(app, "SteplineStages")
-        if names.node.try_find_child(name := f"{stage} in {stack.environment.replace('/', ' ')}"):
+        if not self._choices.has_all_names:
+            return
+        names, name = _folder(self._app, "SteplineStages"), self._choices.name
+        if names.node.try_find_child(place := f"{name} in {stack.environment}".replace("/", " ")):
             raise InputError(
-                f"stage: got {stage!r}, which another agent has already, takes a name of its own, or nothing",
+                f"stage: got {name!r}, which another agent has already in {stack.environment}, takes a name of its own, or nothing",
                 code="bad_choice",
             )
-        Construct(names, name)
+        Construct(names, place)
 
     def _build(self, code: Code | None, page: bool | Path) -> Parts:
         choices = self._choices

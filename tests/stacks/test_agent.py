@@ -234,20 +234,6 @@ def test_an_agent_has_the_resources_of_a_stage_with_the_same_choices(tmp_path):
     assert of_stage - Counter(one["Type"] for one in shop.resources().values()) == {"AWS::SSM::Parameter": 1}
 
 
-def test_an_agent_lives_in_each_stage_of_an_app(tmp_path):
-    app = cdk.App(outdir=str(tmp_path / "cdk.out"))
-    code = code_of(Stage(), tmp_path)
-    names = set()
-    for name in ("Test", "Live"):
-        stack = cdk.Stack(cdk.Stage(app, name), "Shop")
-        Agent(stack, "Agent", bundle=BUNDLE, code=code, stage="" if name == "Test" else "shop")
-        template = Template.from_stack(stack).to_json()["Resources"]
-        (machine,) = of_kind(template, "AWS::StepFunctions::StateMachine").values()
-        names.add(machine["StateMachineName"])
-    assert len(names) == 2
-    assert "stepline-shop-loop" in names
-
-
 def test_data_is_kept_and_logs_expire_as_chosen(shop):
     shop.add(keep_data=True, log_retention=cdk.Duration.days(90))
     kept = {
@@ -377,12 +363,6 @@ def test_a_page_that_is_not_built_is_refused(shop, tmp_path):
     with pytest.raises(InputError, match=r"^Shop/Agent: the chat page is not built") as refused:
         shop.add(page=tmp_path)
     assert refused.value.reason == "page_missing"
-
-
-def test_two_agents_of_one_fixed_name_are_refused(shop):
-    shop.add(stage="shop")
-    with pytest.raises(InputError, match=r"^Other/Agent: stage: got 'shop', which another agent has"):
-        shop.add(stage="shop", scope=cdk.Stack(shop.app, "Other"))
 
 
 def test_the_stack_of_the_page_passes_the_rules_of_aws(tmp_path, monkeypatch):
