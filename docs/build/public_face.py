@@ -79,15 +79,8 @@ def render() -> str:
 def _construct() -> str:
     """Return the part about the construct, read without the CDK, which takes seconds to load."""
     agent = _class_of(CONSTRUCT / "agent.py", "Agent")
-    choices = _class_of(CONSTRUCT / "choice_props.py", "ChoiceProps")
     functions = [node for node in agent.body if isinstance(node, ast.FunctionDef)]
-    (made,) = (node for node in functions if node.name == "__init__")
-    props = [one.arg for one in made.args.kwonlyargs]
-    names = [
-        one.target.id
-        for one in choices.body
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-    ]
+    props, names = construct_props()
     rows = [
         f"| `{_signature(node)}` | {(ast.get_docstring(node) or '').partition(chr(10))[0]} |"
         for node in functions
@@ -105,6 +98,19 @@ def _construct() -> str:
             "",
         ]
     )
+
+
+def construct_props() -> tuple[list[str], list[str]]:
+    """Return the props of the construct: its own, and those that are choices of a stage."""
+    agent = _class_of(CONSTRUCT / "agent.py", "Agent")
+    (made,) = (node for node in agent.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    choices = _class_of(CONSTRUCT / "choice_props.py", "ChoiceProps")
+    names = [
+        one.target.id
+        for one in choices.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    ]
+    return [one.arg for one in made.args.kwonlyargs], names
 
 
 def _class_of(path: Path, name: str) -> ast.ClassDef:

@@ -1,5 +1,6 @@
 """The rule of deprecations, and that the page of public names has all of them."""
 
+import re
 import tomllib
 
 import pytest
@@ -37,6 +38,15 @@ def test_the_page_lists_every_public_name_of_the_library():
     grouped = {name for names in public_face.GROUPS.values() for name in names}
     kinds = {name for name in stepline.__all__ if hasattr(errors, name)}
     assert grouped | kinds == set(stepline.__all__)
+
+
+def test_the_page_of_the_construct_has_a_row_for_each_prop_that_is_no_choice_of_a_stage():
+    part = (ROOT / "docs/how-to/own-app.md").read_text().partition("\n## Props\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in part.splitlines() if line.startswith("| `")]
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    own, choices = public_face.construct_props()
+    assert set(own) <= listed
+    assert listed <= {*own, *choices}
 
 
 def test_exports_are_followed_through_modules(tmp_path):
