@@ -87,6 +87,8 @@ OF_CDK: Final[Mapping[str, str]] = {
     "tags": "cdk.Tags.of(agent).add(…)",
 }
 """The choices of a stage for which the CDK has a way for each construct."""
+OF_EMULATOR: Final = ("endpoint", "exec_home", "exec_mode", "exec_python", "exec_tasks")
+"""The choices of a stage that `stepline up` makes for the local stage, and that have no other value in AWS."""
 _ID_CHARS: Final = 10
 _RUN: Final = "SteplineLocalRun"
 """The construct of an app whose agent for the local stage is found."""
@@ -460,12 +462,14 @@ def _at(agent: Agent, sentence: str, code: str) -> InputError:
 
 
 def _refuse_props(agent: Agent, choices: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the choices. Raises InputError for one that an agent has under another name, or an app for any construct."""
+    """Return the choices. Raises InputError for one that is another prop, that an app has for any construct, or of the emulator."""
     for choice in choices:
         if choice in PROPS:
             raise _at(agent, f"{choice}: an agent has the prop {PROPS[choice]} for it", "bad_choice")
         if choice in OF_CDK:
             raise _at(agent, f"{choice}: an app has {OF_CDK[choice]} for it", "bad_choice")
+        if choice in OF_EMULATOR:
+            raise _at(agent, f"{choice}: `stepline up` chooses it for the local stage", "bad_choice")
     return choices
 
 

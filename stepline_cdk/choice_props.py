@@ -81,10 +81,6 @@ class ChoiceProps(TypedDict, total=False):
     tracing: str
     tracing_endpoint: str
     tracing_secret_arn: str
-    exec_mode: str
-    exec_python: str
-    exec_home: str
-    exec_tasks: bool
     exec_cpu: int
     exec_memory_mib: int
     exec_zones: Sequence[str]

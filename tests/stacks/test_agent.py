@@ -21,7 +21,7 @@ from cdk_nag import AwsSolutionsChecks
 from stepline.errors import InputError
 from stepline_cdk import Agent
 from stepline_cdk.access import ACCESS, MODEL
-from stepline_cdk.agent import OF_CDK, PROPS, RESOURCES
+from stepline_cdk.agent import OF_CDK, OF_EMULATOR, PROPS, RESOURCES
 from stepline_cdk.choice_props import ChoiceProps
 from stepline_cdk.names import NAMES
 from stepline_cdk.stage import Stage
@@ -337,6 +337,7 @@ def test_a_third_agent_of_a_stack_is_refused_by_its_path(shop):
         ({"exec_image": "asset"}, "exec_image: an agent has the prop programs for it"),
         ({"model_secret_arn": "arn:x"}, "model_secret_arn: an agent has the prop model_secret for it"),
         ({"tags": {"team": "shop"}}, "tags: an app has cdk.Tags.of(agent).add(…) for it"),
+        ({"exec_tasks": True}, "exec_tasks: `stepline up` chooses it for the local stage"),
         ({"bundle": "nowhere.agent"}, "there is no module nowhere.agent"),
         ({"issuer": "http://login.example"}, "oidc_issuer: got 'http://login.example', takes"),
         ({"log_retention": cdk.Duration.days(2)}, "log_retention_days: got 2, takes"),
@@ -398,7 +399,7 @@ def test_an_agent_has_a_typed_prop_for_each_choice_of_a_stage():
     kinds = {
         name: get_origin(field.annotation) or field.annotation for name, field in Stage.model_fields.items()
     }
-    others = {*PROPS, *OF_CDK, "endpoint"}
+    others = {*PROPS, *OF_CDK, *OF_EMULATOR}
     assert get_type_hints(ChoiceProps) == {
         name: spelled.get(kind, kind) for name, kind in kinds.items() if name not in others
     }
