@@ -340,6 +340,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_bundle_layer.py": (*APP, "local/install/"),
     "stacks/test_calls.py": (*APP, "/lambdas/", "adapters/aws/", "bootstrap/", "loop/", "ingress/"),
     "stacks/test_cost.py": (*APP, "/bench/turn_cost.py", "/README.md"),
+    "stacks/test_every_prop.py": APP,
     "stacks/test_federation.py": APP,
     "stacks/test_image.py": (*APP, "/exec_task/"),
     "stacks/test_layer.py": ("/layers/", "/stepline_cdk/code.py"),

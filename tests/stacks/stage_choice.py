@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -150,7 +150,7 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "exec_python": "/usr/bin/python3",
     "exec_home": "/opt/exec",
     "exec_cpu": {"exec_cpu": "2048", "exec_memory_mib": "4096"},
-    "exec_memory_mib": "3072",
+    "exec_memory_mib": "4096",
     "exec_zones": "use1-az2,use1-az4",
     "saml_metadata_url": "https://company.example.com/metadata.xml",
     "federation_issuer": FEDERATION,
@@ -229,6 +229,14 @@ def changes() -> Iterator[Change]:
     """Yield each single change of each of the six stages."""
     for base in BASES:
         yield from (Change(base, (choice,)) for choice in choices())
+
+
+def other_values(names: Iterable[str]) -> dict[str, str]:
+    """Return another value of each of these choices, with the choices that they need, as far as they go together."""
+    found: dict[str, str] = {}
+    for name in names:
+        found |= _other("dev", name)
+    return found
 
 
 def _other(base: str, choice: str) -> dict[str, str]:
