@@ -173,8 +173,8 @@ class Agent(Construct):
 
         `issuer` is that of the tokens to trust, or a pool of yours with the client that they are for; without either the agent has a
         pool of its own. `table` and `bucket` of yours are used instead of new ones; `removal_policy` is that of new ones and of users.
-        `page` deploys the chat page, by a path one built elsewhere. `programs` runs the model's programs in tasks whose image AWS
-        builds, or which is named. With `stage` resources have its name. `code` is built elsewhere, as tests do. Functions and tasks
+        `page` deploys the chat page, or the one in the folder that it names. `programs` runs the model's programs in tasks whose image
+        AWS builds, or which is named. With `stage` all resources have its name. `code` is built elsewhere. Functions and tasks
         run in `vpc`, in its private subnets or those that `vpc_subnets` selects, with `security_groups` or one of their own. The
         other choices are those of docs/reference/choices.md.
 
