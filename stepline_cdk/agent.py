@@ -214,9 +214,9 @@ class Agent(Construct):
         """Return the choices of who is trusted; those of a pool unless they are given."""
         if not (pool or client):
             return {"oidc_issuer": issuer}
-        if not (pool and client) or issuer:
+        if not (pool and client) or issuer or "oidc_audience" in choices:
             raise InputError(
-                "user_pool, user_pool_client and issuer: takes the first two, the third, or none of them",
+                "user_pool, user_pool_client and issuer: takes the first two, the third, or none of them, and oidc_audience with the third",
                 code="bad_choice",
             )
         host = f"cognito-idp.{pool.env.region}.{cdk.Stack.of(self).url_suffix}"

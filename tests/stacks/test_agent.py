@@ -445,7 +445,9 @@ def test_the_tokens_of_a_pool_of_the_owner_are_trusted(shop):
     assert len(of_kind(resources, "AWS::Cognito::UserPool")) == 1
 
 
-def test_a_pool_without_its_client_is_refused(shop):
+def test_a_pool_without_its_client_or_with_another_audience_is_refused(shop):
     pool = cognito.UserPool(shop.stack, "People")
-    with pytest.raises(InputError, match=r"^Shop/Agent: user_pool, user_pool_client and issuer: takes"):
-        shop.add(user_pool=pool)
+    client = pool.add_client("Web")
+    for name, props in (("A", {}), ("B", {"user_pool_client": client, "oidc_audience": "other"})):
+        with pytest.raises(InputError, match=r": user_pool, user_pool_client and issuer: takes"):
+            shop.add(name, user_pool=pool, **props)
