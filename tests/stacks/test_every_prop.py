@@ -74,7 +74,7 @@ def of_a_company(stack):
 
 AGENTS = {
     "issuer": (of_an_issuer, (*FEDERATION, *ZONES, "table_name")),
-    "pool": (of_a_pool, (*FEDERATION, *ZONES)),
+    "pool": (of_a_pool, (*FEDERATION, *ZONES, "oidc_audience")),
     "saml": (of_a_company, (*OPENID, *NETWORK)),
     "openid": (of_a_company, (*SAML, *NETWORK)),
 }
