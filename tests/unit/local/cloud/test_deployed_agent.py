@@ -12,6 +12,8 @@ from stepline.local.cloud.deployment import list_stages, load_deployment, save_d
 from stepline.local.cloud.destroy import destroy
 from stepline.local.cloud.health import find_resources, find_stacks, health
 from stepline.local.cloud.rollback import roll_stage_back
+from stepline.local.command import cloud, secrets
+from stepline.local.secret_desk import SecretDesk
 from tests.unit.local.cloud.recorded_programs import order, refused
 from tests.unit.local.cloud.test_health import described, listed
 
@@ -103,6 +105,11 @@ def test_it_is_deployed_and_deleted_by_its_app_alone(context, known):
         with pytest.raises(InputError, match="an agent in the stack Shop of an app of yours") as error:
             command()
         assert error.value.reason == "bad_stage"
+
+
+def test_its_secrets_can_be_opened(context, shop, known, monkeypatch):
+    monkeypatch.setattr(cloud, "make_desk", lambda **_: replace(context, open_account=lambda *_: shop))
+    assert isinstance(secrets._open_desk(NAME, "", ""), SecretDesk)
 
 
 def test_its_versions_can_be_rolled_back(context, shop, known):

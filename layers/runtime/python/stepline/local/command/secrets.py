@@ -113,7 +113,7 @@ def _open_desk(stage: str, profile: str, region: str) -> SecretDesk:
     from stepline.local.command.cloud import make_desk
 
     order = Order(stage=check_stage(stage), profile=profile, region=region)
-    account, _ = find_deployment(order, make_desk(yes=False))
+    account, _ = find_deployment(order, make_desk(yes=False), in_any_app=True)
     return SecretDesk(account.client("secretsmanager"), stage, SystemClock())
 
 
