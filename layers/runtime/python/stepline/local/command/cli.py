@@ -127,6 +127,8 @@ def up(
     from stepline.local.stage.program_environment import requested_mode
 
     requested_mode()
+    if agent and not app_folder:
+        raise click.UsageError("--agent is of an app: name its folder with --app")
     app = take_app(app_folder, agent) if app_folder else None
     stage = lifecycle.start_stage(
         progress, bundle=module, further=further, model=model, app=app, origins=origins
