@@ -152,7 +152,7 @@ class Function(Construct):
         )
 
     def _keep_from_network(self) -> iam.PolicyStatement:
-        """Return what keeps the function's code from the rights by which Lambda attaches it to a network.
+        """Return the denial, to the function's code, of the rights by which Lambda attaches it to a network.
 
         Source: docs.aws.amazon.com/lambda, "Giving Lambda functions access to resources in an Amazon VPC".
         """

@@ -71,7 +71,7 @@ def find_key(scope: Construct, stage: Stage) -> kms.IKey | None:
 
 
 def key_policy(stack: cdk.Stack, stage: Stage) -> list[iam.PolicyStatement]:
-    """Return what the key's policy must allow to services that no role of ours calls."""
+    """Return the statements of the key's policy for services that no role of ours calls."""
     account = {"StringEquals": {"aws:SourceAccount": stack.account}}
     groups = stack.format_arn(
         service="logs",

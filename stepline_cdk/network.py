@@ -21,7 +21,7 @@ class Network(NamedTuple):
     security_group_ids: tuple[str, ...]
 
     def arns(self, stack: cdk.Stack) -> tuple[str, ...]:
-        """Return what Lambda makes a network interface of; the subnets of a shared VPC belong to another account."""
+        """Return the resources of which Lambda makes a network interface; the subnets of a shared VPC belong to another account."""
         ec2_arn = f"arn:{stack.partition}:ec2:{stack.region}"
         return (
             *(f"{ec2_arn}:*:subnet/{one}" for one in self.subnet_ids),

@@ -95,7 +95,7 @@ def _keys(made: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _notifications(bucket: IConstruct) -> Mapping[str, Any]:
-    """Return what the CDK's custom resource will set, as far as the app says so before the agent."""
+    """Return the notifications that the CDK's custom resource will set, as far as the app says so before the agent."""
     folder = bucket.node.try_find_child("Notifications")
     made = _properties(folder.node.try_find_child("Resource")) if folder else None
     return (made or {}).get("NotificationConfiguration") or {}

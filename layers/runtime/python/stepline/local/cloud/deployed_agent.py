@@ -51,7 +51,7 @@ def find_deployed_agent(account: AwsAccount, name: str, agent: str, now: str) ->
 
 
 def _choose(stack: str, outputs: Mapping[str, str], agent: str) -> str:
-    """Return what the ids of the agent's outputs begin with. Raises InputError."""
+    """Return the beginning of the ids of the agent's outputs. Raises InputError."""
     prefixes = [key.removesuffix(NAME) for key in outputs if key.endswith(NAME)]
     wanted = "".join(filter(str.isalnum, agent))
     found = [prefix for prefix in prefixes if wanted in ("", prefix)]

@@ -104,7 +104,7 @@ def deploy_to_emulator(
     requests: tuple[str, ...] = ()
     if app:
         agent = find_agent(assembly, app)
-        fingerprint = f"{digest_inputs(context)} {digest_assembly(assembly)}"
+        fingerprint = f"{fingerprint} {digest_assembly(assembly)}"
         if known and _is_same(known, fingerprint, model_url):
             return known
         _refuse_another_agent(known, agent)
