@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from botocore.stub import Stubber
 
 from stepline.errors import InputError
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.deployed_agent import find_deployed_agent
-from stepline.local.cloud.deployment import list_stages, load_deployment, save_deployment
+from stepline.local.cloud.deployment import list_stages, load_deployment, save_found
 from stepline.local.cloud.destroy import destroy
 from stepline.local.cloud.health import find_resources, find_stacks, health
 from stepline.local.cloud.rollback import roll_stage_back
@@ -75,7 +76,7 @@ def test_a_question_that_two_agents_answer_or_none_is_refused(shop, agent, said)
 @pytest.fixture
 def known(shop, context):
     found = find_deployed_agent(shop, "Shop", "Agent", NOW)
-    save_deployment(context.home, found)
+    save_found(context.home, found)
     return found
 
 
@@ -94,6 +95,14 @@ def test_its_health_names_the_command_of_its_app(shop, known):
 
 def test_commands_take_it_as_a_stage(context, known):
     assert list_stages(context.home) == [NAME]
+    assert load_deployment(context.home, NAME) == known
+
+
+def test_another_stage_of_its_name_is_not_forgotten(context, known):
+    with pytest.raises(InputError, match="this machine knows another stage") as error:
+        save_found(context.home, msgspec.structs.replace(known, stack="Other"))
+    assert error.value.reason == "bad_stage"
+    save_found(context.home, known)
     assert load_deployment(context.home, NAME) == known
 
 

@@ -78,6 +78,22 @@ def save_deployment(home: Path, deployment: Deployment) -> None:
     write_private(_path(home, deployment.stage), msgspec.json.format(msgspec.json.encode(deployment)))
 
 
+def save_found(home: Path, deployment: Deployment) -> None:
+    """Save an agent that was found in its stack. Raises InputError `bad_stage` in the place of a stage that is another one."""
+    known = load_deployment(home, deployment.stage)
+    if known and (known.account, known.region, known.stack) != (
+        deployment.account,
+        deployment.region,
+        deployment.stack,
+    ):
+        raise InputError(
+            f"this machine knows another stage {known.stage}, in account {known.account}, {known.region}: if it does not exist any"
+            f" more, remove {_path(home, known.stage)}",
+            code="bad_stage",
+        )
+    save_deployment(home, deployment)
+
+
 def delete_deployment(home: Path, stage: str) -> None:
     """Delete the saved deployment of a stage."""
     _path(home, stage).unlink(missing_ok=True)

@@ -191,14 +191,14 @@ def find_agent(*, stack: str, agent: str, profile: str, region: str, as_json: bo
     from stepline.adapters.system import SystemClock
     from stepline.local.cloud.account import open_account
     from stepline.local.cloud.deployed_agent import find_deployed_agent
-    from stepline.local.cloud.deployment import save_deployment
+    from stepline.local.cloud.deployment import save_found
     from stepline.local.stage.deployed import HOME
     from stepline.local.terminal.output import print_result
 
     found = find_deployed_agent(
         open_account(profile, region), stack, agent, SystemClock().now().isoformat(timespec="seconds")
     )
-    save_deployment(HOME, found)
+    save_found(HOME, found)
     print_result(msgspec.to_builtins(found), f"--stage {found.stage}", as_json=as_json)
 
 
