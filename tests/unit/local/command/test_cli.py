@@ -190,6 +190,7 @@ def test_ctrl_c_is_exit_code_130_and_no_traceback():
         ["up", "--origin", "http://localhost:5173/"],
         ["up", "--origin", "*"],
         ["up", "--agent", "Shop/Agent"],
+        ["up", "--app", ".", "--bundle", "shop"],
         ["up", "--origin", "null"],
         ["up", "--origin", "http://localhost:80"],
         ["up", "--origin", "https://localhost:443"],

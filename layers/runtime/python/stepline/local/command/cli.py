@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from stepline.local.command import cloud
 from stepline.local.command.argument import (
@@ -129,6 +130,10 @@ def up(
     requested_mode()
     if agent and not app_folder:
         raise click.UsageError("--agent is of an app: name its folder with --app")
+    if app_folder and _is_typed("bundles"):
+        raise click.UsageError(
+            "--app and --bundle: got both, takes one: the app says which bundles its agent has"
+        )
     app = take_app(app_folder, agent) if app_folder else None
     stage = lifecycle.start_stage(
         progress, bundle=module, further=further, model=model, app=app, origins=origins
@@ -136,6 +141,11 @@ def up(
     progress(f"ready at {stage.socket_url}")
     if as_json:
         click.echo(render_status(lifecycle.stage_status()))
+
+
+def _is_typed(parameter: str) -> bool:
+    """Return True if an option is in the command line, not in the environment."""
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
 @main.command()
