@@ -1,4 +1,4 @@
-from stepline.local.cloud.domain_check import check_domains, resolves
+from stepline.local.cloud.checks.domain_check import check_domains, resolves
 
 OUTPUTS = {
     "ApiHost": "d-1.execute-api.example",

@@ -13,10 +13,10 @@ from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import AwsAccount, aws_error_code, look
 from stepline.local.cloud.checks.capacity import check_readers, check_turns
+from stepline.local.cloud.checks.domain_check import HOSTS, check_domains
 from stepline.local.cloud.checks.page_check import check_page
 from stepline.local.cloud.checks.probe import check_isolation
 from stepline.local.cloud.deployment import Deployment
-from stepline.local.cloud.domain_check import HOSTS, check_domains
 from stepline.local.counted import counted
 from stepline.model.base import Value
 
