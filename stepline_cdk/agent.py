@@ -29,6 +29,7 @@ from pydantic import PrivateAttr
 from stepline import metrics
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError
+from stepline.local.install.agent_words import AGENT_OUTPUT, BUNDLE_OUTPUT
 from stepline_cdk.access import MODEL, statements
 from stepline_cdk.acknowledge import LateAcknowledgement, acknowledge
 from stepline_cdk.app_root import app_root
@@ -54,9 +55,6 @@ RESOURCES: Final = (156, 288)
 
 Source: docs.aws.amazon.com/AWSCloudFormation, "Understand CloudFormation quotas".
 """
-AGENT: Final = "SteplineAgent"
-"""The end of the id of the output with an agent's name; the ids of its other outputs begin as this one."""
-BUNDLE: Final = "Bundle"
 EVENTS: Final = "events"
 """The row of services that submit events in the table of rights."""
 METRICS: Final = frozenset(
@@ -267,8 +265,8 @@ class Agent(Construct):
 
     def _add_outputs(self) -> None:
         """Give each output the id of this construct and its own name, and add those by which `stepline` finds the agent."""
-        cdk.CfnOutput(self, AGENT, value=self._choices.name)
-        cdk.CfnOutput(self, BUNDLE, value=self._choices.bundle)
+        cdk.CfnOutput(self, AGENT_OUTPUT, value=self._choices.name)
+        cdk.CfnOutput(self, BUNDLE_OUTPUT, value=self._choices.bundle)
         place = self.node.path.removeprefix(cdk.Stack.of(self).node.path)
         prefix = "".join(filter(str.isalnum, place))
         for one in self.node.find_all():

@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple
 from constructs import Node
 
 from stepline.errors import InputError
+from stepline.local.install.agent_words import CONTEXT
 from stepline_cdk.choice.agent import AgentChoices
 from stepline_cdk.choice.declare import Choices
 
-CONTEXT: Final = "stepline:local"
-"""The key of the context: an object with `agent`, a construct's path or "", and `choices`, as text by name."""
 _MODELS: Final = frozenset(name for name in AgentChoices.model_fields if name.startswith("model_"))
 _ALSO: Final = frozenset(
     ("limits", "prices", "rates", "user_messages_per_minute", "mcp_timeout_s", "mcp_list_ttl_s", "mcp_task_s")

@@ -10,7 +10,7 @@ from typing import Final
 
 import aws_cdk as cdk
 
-from stepline_cdk.local_run import CONTEXT
+from stepline.local.install.agent_words import CONTEXT
 
 _LOCAL: Final = {
     "endpoint": "http://127.0.0.1:4566",

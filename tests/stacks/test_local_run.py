@@ -6,8 +6,8 @@ import pytest
 from aws_cdk.assertions import Template
 
 from stepline.errors import InputError
+from stepline.local.install.agent_words import CONTEXT
 from stepline_cdk import Agent
-from stepline_cdk.local_run import CONTEXT
 from stepline_cdk.testing import local_app
 from tests.stacks.conftest import PAGE, cdk
 from tests.stacks.role import listed

@@ -14,7 +14,7 @@ from stepline.local.cloud.account import AwsAccount
 from stepline.local.cloud.deployment import Deployment, check_stage
 from stepline.local.cloud.health import find_stack, own_outputs
 from stepline.local.cloud.readiness import account_id, check_identity
-from stepline.local.stage.own_app import NAME
+from stepline.local.install.agent_words import AGENT_OUTPUT
 
 
 def find_deployed_agent(account: AwsAccount, name: str, agent: str, now: str) -> Deployment:
@@ -39,7 +39,7 @@ def find_deployed_agent(account: AwsAccount, name: str, agent: str, now: str) ->
     prefix = _choose(name, outputs, agent)
     own = own_outputs(outputs, prefix)
     return Deployment(
-        stage=check_stage(own[NAME]),
+        stage=check_stage(own[AGENT_OUTPUT]),
         account=account_id(account),
         region=account.region,
         profile=account.profile,
@@ -52,7 +52,7 @@ def find_deployed_agent(account: AwsAccount, name: str, agent: str, now: str) ->
 
 def _choose(stack: str, outputs: Mapping[str, str], agent: str) -> str:
     """Return the beginning of the ids of the agent's outputs. Raises InputError."""
-    prefixes = [key.removesuffix(NAME) for key in outputs if key.endswith(NAME)]
+    prefixes = [key.removesuffix(AGENT_OUTPUT) for key in outputs if key.endswith(AGENT_OUTPUT)]
     wanted = "".join(filter(str.isalnum, agent))
     found = [prefix for prefix in prefixes if wanted in ("", prefix)]
     if len(found) == 1:

@@ -14,13 +14,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, InputError
+from stepline.local.install.agent_words import AGENT_OUTPUT, BUNDLE_OUTPUT, CONTEXT
 from stepline.local.stage.deployed import LOCAL_STAGE, LocalStage, read_json
 from stepline.model.base import Value
 
-CONTEXT: Final = "stepline:local"
-NAME: Final = "SteplineAgent"
-"""The end of the id of an output with an agent's name; its other outputs begin as this one."""
-MODULE: Final = "Bundle"
 _STACK: Final = "aws:cloudformation:stack"
 _ASSEMBLY: Final = "cdk:cloud-assembly"
 
@@ -54,7 +51,7 @@ class AssembledAgent(Value):
     def module(self) -> str:
         """The module of its bundle."""
         outputs: dict[str, dict[str, str]] = self.stack.template["Outputs"]
-        return outputs[f"{self.prefix}{MODULE}"]["Value"]
+        return outputs[f"{self.prefix}{BUNDLE_OUTPUT}"]["Value"]
 
     def describe(self, stage: LocalStage, app: OwnApp, requests: tuple[str, ...]) -> LocalStage:
         """Return the stage with this agent of an app, and the requests that its tools answer."""
@@ -98,10 +95,10 @@ def _walk(assembly: Path) -> Iterator[AssembledStack]:
 def find_agent(assembly: Path, app: OwnApp) -> AssembledAgent:
     """Return the agent that the app made for the local stage. Raises InputError `agent_not_found`."""
     found = {
-        (stack.name, key): AssembledAgent(stack=stack, prefix=key.removesuffix(NAME))
+        (stack.name, key): AssembledAgent(stack=stack, prefix=key.removesuffix(AGENT_OUTPUT))
         for stack in read_assembly(assembly)
         for key, output in stack.template.get("Outputs", {}).items()
-        if key.endswith(NAME) and output["Value"] == LOCAL_STAGE
+        if key.endswith(AGENT_OUTPUT) and output["Value"] == LOCAL_STAGE
     }
     if not found:
         wanted = f"no agent {app.agent}" if app.agent else "no agent, a construct stepline_cdk.Agent,"
