@@ -19,7 +19,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path != "/_stepline/health": return self.send_error(404)
         self.send_response(200); self.end_headers(); self.wfile.write(os.environ["SERVICE_IDENTITY"].encode())
     def log_message(self, *arguments): pass
-if len(sys.argv) > 2: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "stubborn" in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "orderly" in sys.argv: signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended in order"))
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
@@ -136,6 +137,24 @@ def test_a_service_is_ended_as_soon_as_it_is_done(service, port):
     service.stop(timeout_s=600, done=lambda: bool(asked.append(1)) or len(asked) > 1)
     assert not service.running
     assert len(asked) == 2
+
+
+def test_a_suspended_service_ends_as_it_would_otherwise(service, port):
+    start(service, port, "orderly")
+    os.kill(service.pid, signal.SIGSTOP)
+    service.stop(timeout_s=60)
+    assert not service.running
+    assert "ended in order" in service.last_words()
+
+
+def test_a_stop_does_not_wait_for_a_process_that_outlives_a_kill(service, port, monkeypatch):
+    start(service, port, "stubborn")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", lambda *_: None)
+        with pytest.raises(DependencyError) as caught:
+            service.stop(timeout_s=0.1)
+    assert caught.value.reason == "local_service"
+    assert service.running
 
 
 def test_a_killed_service_is_not_running(service, port):

@@ -171,10 +171,15 @@ def install_environment() -> dict[str, str]:
     return {**here, "PATH": path}
 
 
-def client(service: str, stage: LocalStage) -> Any:
-    """Return a boto3 client that reaches only the emulator."""
-    import boto3  # takes 0.3 s, which `stepline status` does not need
+def client(service: str, stage: LocalStage, *, answer_s: float | None = None) -> Any:
+    """Return a boto3 client that reaches only the emulator.
 
+    With `answer_s`, a request is sent once; connecting and the answer may each take this many seconds.
+    """
+    import boto3  # takes 0.3 s, which `stepline status` does not need
+    from botocore.config import Config
+
+    once = Config(connect_timeout=answer_s, read_timeout=answer_s, retries={"total_max_attempts": 1})
     make: Any = boto3.client  # its overloads expect a literal name
     key = credentials(Path(stage.home))
     return make(
@@ -183,6 +188,7 @@ def client(service: str, stage: LocalStage) -> Any:
         region_name=stage.region,
         aws_access_key_id=key["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=key["AWS_SECRET_ACCESS_KEY"],
+        config=None if answer_s is None else once,
     )
 
 

@@ -28,7 +28,7 @@ LAUNCHER: Final = (
     *sorted((_HERE.parent / "guard").glob("*.py")),
 )
 """Our files that run in the emulator's process, the script first."""
-STOP_TIMEOUT_S: Final = 15
+STOP_TIMEOUT_S: Final = 7
 KEEP_TIMEOUT_S: Final = 30
 _SETTLED_S: Final = 0.5
 _POLL_S: Final = 0.02

@@ -186,7 +186,10 @@ def _digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-DRAIN_S: Final = 10
+DRAIN_S: Final = 4
+ANSWER_S: Final = 1.5
+"""The longest time to connect to the emulator, and to get its answer, while it is being stopped."""
+COMPANION_S: Final = 0.5
 SWEEPER: Final = "stepline-local-sweeper"
 RESTARTED: Final = "States.ServiceRestart"
 RESTART: Final = timedelta(minutes=1)
@@ -340,7 +343,8 @@ def _undone_on_failure(home: Path) -> Iterator[None]:
 def down(progress: Progress, home: Path = HOME) -> bool:
     """Wait a while for running turns, then stop everything; return True if the emulator saved its data.
 
-    The next `up` resumes a turn that still runs.
+    Each step has a limit, 20 s together, so a busy or suspended emulator is stopped as well. The next `up` resumes a
+    turn that still runs. Raises DependencyError: a process outlives a kill.
     """
     with exclusive(make_home(home)):
         emulator = Emulator(home)
@@ -351,7 +355,7 @@ def down(progress: Progress, home: Path = HOME) -> bool:
         progress("stopping")
         saved = emulator.stop()
         for name in COMPANIONS:
-            Service(name, home).stop(timeout_s=3)
+            Service(name, home).stop(timeout_s=COMPANION_S)
         release_ports(home)
         return saved
 
@@ -430,14 +434,22 @@ def read_local_choices() -> dict[str, str]:
 
 
 def _drain(stage: LocalStage, progress: Progress) -> None:
-    states = client("stepfunctions", stage)
+    """Wait for running turns, for DRAIN_S at most, and only as long as the emulator answers."""
+    from stepline.adapters.aws.error import AWS_ERRORS  # botocore, which `stepline status` does not need
+
+    states = client("stepfunctions", stage, answer_s=ANSWER_S)
     deadline = time.monotonic() + DRAIN_S
     reported = False
-    while states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="RUNNING")["executions"]:
-        if time.monotonic() > deadline:
-            progress("a turn still runs; the next start resumes it")
-            return
-        if not reported:
-            progress("waiting for running turns")
-            reported = True
-        time.sleep(0.2)
+    try:
+        while states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="RUNNING")["executions"]:
+            if time.monotonic() > deadline:
+                progress("a turn still runs; the next start resumes it")
+                return
+            if not reported:
+                progress("waiting for running turns")
+                reported = True
+            time.sleep(0.2)
+    except AWS_ERRORS as error:
+        progress(
+            f"the emulator does not list running turns ({type(error).__name__}); the next start resumes them"
+        )

@@ -29,6 +29,8 @@ from stepline.local.guard.own_server import HEALTH, IDENTITY
 from stepline.local.stage.deployed import read_json, write_private
 
 LOOPBACK = "127.0.0.1"
+KILL_S: Final = 1
+"""The longest end of a killed process."""
 _POLL_S = 0.05
 _LAST_LINES: Final = 15
 _ANSWER_S: Final = 2
@@ -88,18 +90,27 @@ class Service:
             time.sleep(_POLL_S)
 
     def stop(self, *, timeout_s: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Ask the child to end; when it has, is `done`, or time is up, kill the rest of its group."""
+        """Ask the child to end; when it has, is `done`, or time is up, kill the rest of its group.
+
+        Raises DependencyError if a process of it still runs KILL_S later.
+        """
         pid = self.pid
         if pid is None:
             return
         os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)  # a suspended process would never learn of it
         deadline = time.monotonic() + timeout_s
         while self.running and not done() and time.monotonic() < deadline:
             _reap(pid)
             time.sleep(_POLL_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):  # an empty group, as expected
             os.killpg(pid, signal.SIGKILL)
+        deadline = time.monotonic() + KILL_S
         while self.running:
+            if time.monotonic() > deadline:
+                raise DependencyError(
+                    f"{self.name} was killed, but a process of it still runs", code="local_service"
+                )
             _reap(pid)
             time.sleep(_POLL_S)
         _reap(pid)
