@@ -123,6 +123,7 @@ STAGE: Mapping[str, Capability] = {
         ("api/",),
     ),
     "test_iam.py": Capability((), ("/stepline_cdk/access.py",)),
+    "test_proof.py": Capability((), ("local/proof/",)),
     "test_queued_turn.py": Capability(ALL, ("ingress/enqueue.py", "delivery/stage_queue.py")),
     "test_ingress.py": Capability(
         (

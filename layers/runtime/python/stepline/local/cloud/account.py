@@ -73,7 +73,7 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
     try:
         return question()
     except ClientError as error:
-        if aws_error_code(error) in _DENIED:
+        if is_denied(error):
             return Check(
                 name=name, ok=True, note="unknown", detail="permission denied", remedy=f"allow {action}"
             )
@@ -86,6 +86,11 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
         )
     except BotoCoreError as error:
         return failed(name, str(error), CREDENTIALS_REMEDY)
+
+
+def is_denied(error: Any) -> bool:
+    """Return True if AWS refuses a call for want of a permission."""
+    return aws_error_code(error) in _DENIED
 
 
 def aws_error_code(error: Any) -> str:

@@ -50,6 +50,7 @@ from stepline.local.command.function_log import logs
 from stepline.local.command.knowledge_space import knowledge
 from stepline.local.command.memory import memory
 from stepline.local.command.new import new
+from stepline.local.command.proof.prove import prove
 from stepline.local.command.secrets import secrets
 from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user
@@ -282,7 +283,7 @@ def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool
 for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
     *(event_source, export, files, fork, cost, limits, export_user, move_in, delete, erasures, workspace),
-    *(replay, evaluations, knowledge, memory, secrets, serve),
+    *(replay, evaluations, prove, knowledge, memory, secrets, serve),
     *(cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy, cloud.find_agent),
 ):
     main.add_command(command)

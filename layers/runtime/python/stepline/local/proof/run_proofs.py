@@ -1,0 +1,143 @@
+"""Run proofs against a stage, one after the other and within a bound of dollars."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stepline.errors import SteplineError
+from stepline.inspection.receipt import Receipts
+from stepline.local.client.api_transport import ApiError
+from stepline.local.proof.proof_report import ProofReport, ProofResult, ProofVerdict
+from stepline.local.proof.proof_row import Evidence, NotHeldError, Proof
+from stepline.local.proof.proved_stage import NotRunError, ProvedStage
+from stepline.model.ids import utc
+from stepline.ports.clock import Clock
+
+TURN_USD: Final = 0.06
+"""The estimate of a turn: four rounds of ten thousand tokens, mostly cached, and a thousand of output, at $3 and $15 a million."""
+ABSENT: Final = ("not_found", "conversation_deleted")
+"""Refusals of a receipt: the row had no turn, or has deleted its conversation."""
+
+
+def estimate_usd(proofs: Iterable[Proof], turn_usd: float = TURN_USD) -> float:
+    """Return the estimate for these rows."""
+    return sum(proof.turns for proof in proofs) * turn_usd
+
+
+class Purse:
+    """The money of a run: what is spent, and what a turn costs at most; 0 for a free model."""
+
+    def __init__(self, bound_usd: float, *, is_free: bool, pays_aws: bool) -> None:
+        """Begin with nothing spent; an emulated stage pays for no service of AWS."""
+        self._pays_aws = pays_aws
+        self.bound_usd = bound_usd
+        self.spent_usd = 0.0
+        self.priced = True
+        self._turn_usd = 0.0 if is_free else TURN_USD
+        self._charged_usd = 0.0
+
+    def check(self, proof: Proof) -> None:
+        """Raise NotRunError if a row may exceed the bound; turns without a known price count as estimated."""
+        if self._charged_usd + estimate_usd([proof], self._turn_usd) > self.bound_usd and proof.turns:
+            raise NotRunError(f"it may cost more than is left of ${self.bound_usd:.2f}: --usd sets the bound")
+
+    def pay(self, proof: Proof, receipts: Receipts | None) -> float | None:
+        """Add the cost of a row and return it; None if a price is not known. Without receipts it counts as estimated."""
+        estimated = estimate_usd([proof], self._turn_usd)
+        if receipts is None:
+            self._charged_usd += estimated
+            return 0.0 if not estimated else None
+        usd = receipts.usd + (receipts.aws_usd if self._pays_aws else 0.0)
+        self.spent_usd += usd
+        self.priced = self.priced and receipts.priced
+        self._charged_usd += usd if receipts.priced else max(usd, estimated)
+        if self._turn_usd and receipts.turns:
+            self._turn_usd = max(self._turn_usd, usd / len(receipts.turns))
+        return usd if receipts.priced else None
+
+
+def run_proofs(
+    stage: ProvedStage,
+    proofs: Sequence[Proof],
+    *,
+    usd: float,
+    clock: Clock,
+    progress: Callable[[ProofResult], None],
+) -> ProofReport:
+    """Run every row, also after one that failed, and report each; rows that may exceed `usd` are not run."""
+    began, began_s = utc(clock.now()), clock.monotonic_s()
+    purse = Purse(usd, is_free=stage.is_free, pays_aws=not stage.caller.local)
+    rows, models = list[ProofResult](), dict[str, None]()
+    for proof in proofs:
+        row_s, conversation = clock.monotonic_s(), f"proof-{proof.name}-{secrets.token_hex(4)}"
+        verdict, why, code, evidence = try_proof(stage, proof, conversation, purse)
+        receipts = _read_receipts(stage, conversation) if proof.turns and verdict != "not run" else None
+        cost = purse.pay(proof, receipts) if verdict != "not run" else 0.0
+        models |= dict.fromkeys(_models(receipts))
+        result = ProofResult(
+            name=proof.name,
+            claim=proof.claim,
+            verdict=verdict,
+            why=why,
+            code=code,
+            conversation=conversation if receipts else "",
+            evidence=evidence,
+            seconds=round(clock.monotonic_s() - row_s, 2),
+            usd=cost,
+        )
+        progress(result)
+        rows.append(result)
+    return ProofReport(
+        version=version("stepline"),
+        stage=stage.name,
+        region=stage.region,
+        started_at=began,
+        seconds=round(clock.monotonic_s() - began_s, 2),
+        models=tuple(models),
+        usd=purse.spent_usd,
+        priced=purse.priced and all(row.usd is not None for row in rows),
+        usd_bound=usd,
+        rows=tuple(rows),
+    )
+
+
+def try_proof(
+    stage: ProvedStage, proof: Proof, conversation: str, purse: Purse
+) -> tuple[ProofVerdict, str, str, Evidence]:
+    """Return the verdict of a row, the reason and the code if it is not held, and its evidence."""
+    try:
+        purse.check(proof)
+        return "held", "", "", proof.prove(stage, conversation)
+    except NotRunError as error:
+        needed = f"; it needs {proof.needs}" if proof.needs else ""
+        return "not run", f"{error}{needed}", "", {}
+    except NotHeldError as error:
+        return "failed", str(error), "", {}
+    except SteplineError as error:
+        return "failed", str(error), error.reason, {}
+    except (BotoCoreError, ClientError) as error:
+        return "failed", str(error), "aws", {}
+
+
+def _read_receipts(stage: ProvedStage, conversation: str) -> Receipts | None:
+    try:
+        return stage.api.get_receipts(conversation)
+    except ApiError as error:
+        if error.reason in ABSENT:
+            return None
+        raise
+
+
+def _models(receipts: Receipts | None) -> list[str]:
+    return [one.model for turn in receipts.turns for one in turn.rounds] if receipts else []
+
+
+def make_folder_name(at: datetime, stage: str) -> str:
+    """Return the default folder of a report, such as `proof-trial-20261129T101500`."""
+    return f"proof-{stage}-{at.astimezone(UTC):%Y%m%dT%H%M%S}"

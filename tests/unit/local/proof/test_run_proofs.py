@@ -1,0 +1,123 @@
+"""Running proofs: every row gets a verdict, a failed one ends nothing, and no row begins that may exceed the bound."""
+
+from pathlib import Path
+
+import pytest
+
+from stepline.adapters.system import SystemClock
+from stepline.errors import DependencyError
+from stepline.inspection.receipt import Receipts, TurnReceipt
+from stepline.inspection.rounds import Tokens
+from stepline.local.caller import Caller as StageCaller
+from stepline.local.client.http_api import HttpApi
+from stepline.local.proof.proof_row import NotHeldError, Proof
+from stepline.local.proof.proof_table import PROOFS
+from stepline.local.proof.proved_stage import NotRunError, ProvedStage
+from stepline.local.proof.run_proofs import TURN_USD, Purse, run_proofs
+from tests.support.api_caller import Caller
+from tests.support.api_server import TOKEN, ApiServer, served
+from tests.support.conversation import Conversation
+
+TOKENS = Tokens(**dict.fromkeys(Tokens.__struct_fields__, 0))
+
+
+def row(name, error=None, turns=1, needs=""):
+    def prove(_stage, conversation):
+        if error:
+            raise error
+        return {"seen": conversation}
+
+    return Proof(name=name, claim=f"{name} holds.", prove=prove, turns=turns, needs=needs)
+
+
+@pytest.fixture
+def run():
+    with served(ApiServer(Caller(Conversation().ports))) as url:
+        caller = StageCaller(url="", user="u", home=Path(), token=lambda: TOKEN, api_url=url)
+
+        def run(*proofs, usd=2.0, is_free=False):
+            stage = ProvedStage(
+                name="trial",
+                region="eu-central-1",
+                caller=caller,
+                api=HttpApi(url, lambda: TOKEN),
+                mint=lambda _role, _ttl_s: TOKEN,
+                aws=lambda _service: None,
+                machine_arn="",
+                is_free=is_free,
+            )
+            return run_proofs(stage, proofs, usd=usd, clock=SystemClock(), progress=lambda _: None)
+
+        yield run
+
+
+def test_a_failed_row_does_not_end_the_others(run):
+    report = run(
+        row("first"),
+        row("second", NotHeldError("a batch is lost")),
+        row("third", DependencyError("no answer", code="no_answer")),
+        row("fourth", NotRunError("no right"), needs="states:StopExecution"),
+        row("last"),
+    )
+    assert [(one.name, one.verdict, one.why, one.code) for one in report.rows] == [
+        ("first", "held", "", ""),
+        ("second", "failed", "a batch is lost", ""),
+        ("third", "failed", "no answer", "no_answer"),
+        ("fourth", "not run", "no right; it needs states:StopExecution", ""),
+        ("last", "held", "", ""),
+    ]
+    assert not report.ok
+    assert report.rows[0].evidence["seen"].startswith("proof-first-")
+
+
+def test_rows_that_are_not_run_do_not_fail_the_report_and_are_not_held(run):
+    report = run(row("first", NotRunError("no right")))
+    assert report.ok
+    assert report.rows[0].verdict == "not run"
+
+
+def test_no_row_begins_that_may_exceed_the_bound(run):
+    report = run(row("first"), row("free", turns=0), row("second"), row("free", turns=0), usd=TURN_USD * 1.5)
+    assert [one.verdict for one in report.rows] == ["held", "held", "not run", "held"]
+    assert "--usd" in report.rows[2].why
+    assert [one.usd for one in report.rows] == [None, 0.0, 0.0, 0.0]
+    assert not report.priced
+
+
+def test_a_free_model_has_no_bound_and_no_cost(run):
+    report = run(row("first"), row("second"), usd=0.0, is_free=True)
+    assert [(one.verdict, one.usd) for one in report.rows] == [("held", 0.0)] * 2
+    assert report.priced
+
+
+def receipts(usd, *, priced=True, aws_usd=0.0):
+    turn = TurnReceipt(
+        turn_id="t", started_at="", elapsed_ms=1, model_ms=1, tools_ms=1, tokens=TOKENS, usd=usd, priced=priced,
+        rounds=(), other=(), aws_usd=aws_usd,
+    )  # fmt: skip
+    return Receipts(turns=(turn,), tokens=TOKENS, usd=usd, priced=priced, aws_usd=aws_usd)
+
+
+def test_the_next_row_is_estimated_by_the_dearest_turn_so_far():
+    purse = Purse(3.0, is_free=False, pays_aws=True)
+    assert purse.pay(row("first"), receipts(1.4, aws_usd=0.1)) == 1.5
+    purse.check(row("next"))
+    purse.pay(row("next"), receipts(0.1))
+    with pytest.raises(NotRunError):
+        purse.check(row("third"))
+
+
+def test_an_unknown_price_counts_as_estimated():
+    purse = Purse(TURN_USD * 1.5, is_free=False, pays_aws=True)
+    assert purse.pay(row("first"), receipts(0.0, priced=False)) is None
+    with pytest.raises(NotRunError):
+        purse.check(row("second"))
+
+
+def test_an_emulated_stage_pays_for_no_service():
+    assert Purse(0.0, is_free=True, pays_aws=False).pay(row("first"), receipts(0.0, aws_usd=1.0)) == 0.0
+
+
+def test_rows_have_different_names_and_a_sentence_each():
+    assert len({proof.name for proof in PROOFS}) == len(PROOFS)
+    assert all(proof.claim[0].isupper() and proof.claim.endswith(".") for proof in PROOFS)
