@@ -20,7 +20,7 @@ from stepline.local.proof.proved_stage import NotRunError, ProvedStage
 
 QUESTION: Final = "Answer with one word."
 TEXT: Final = " ".join(
-    f"Heron {number} waits at the water, and heron {number} flies." for number in range(1, 31)
+    f"Heron {number} waits at the water, and heron {number} flies." for number in range(1, 61)
 )
 LONG: Final = f"Write a file herons.md with {TEXT} and read it back."
 """A request with a long stream from any model, since the file is to have this text."""
@@ -47,6 +47,7 @@ def prove_resume(stage: ProvedStage, conversation: str) -> Evidence:
             cut.session.listen()
             cut.until(shows_text)
         with stage.listen(conversation, after=cut.state) as resumed:
+            settle_turn(resumed)  # it reads at once: text that is read after its decision is void
             settle_turn(witness)
             stored = read_stored(stage, conversation)
             resumed.catch_up(stored[-1].n)
