@@ -60,7 +60,7 @@ class ProofClient:
         state = self.state
         running = state.open and not state.approval
         known = bool(self.ends or state.approval)
-        return known and self.session.whole and not (state.unacked or running or state.behind())
+        return known and self.session.whole and not (state.unacked or running or state.newest > state.cursor)
 
     def until(self, wanted: Callable[[Effect], bool]) -> Effect:
         """Return the first later effect that is wanted. Raises DependencyError with the code of a refusal."""
