@@ -9,7 +9,7 @@ from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places
 from bench.simulate.quota import QUOTAS, Quota
 from bench.simulate.report import effects_table, needs_table, reached
 from bench.simulate.world import World, percentile
-from stepline.adapters.aws.table import OPEN_INDEX, OPEN_SHARDS, account_pk, limits_pk
+from stepline.adapters.aws.table import OPEN_INDEX, OPEN_SHARDS, account_pks, limits_pk
 from stepline.ingress.enqueue import QUEUE_MAX
 from stepline.model.tenancy.concurrency import divide
 from stepline.model.tenancy.limits import scopes_of
@@ -162,8 +162,8 @@ def test_a_client_that_cannot_connect_sends_nothing(turn):
 def test_every_partition_that_turns_of_a_tenant_share_is_looked_at(limited):
     """A new one belongs into the table of quotas, or into this list with its reason."""
     *_, project, tenant = scopes_of(LANE.tenant, LANE.project, USER)
-    known = {account_pk(tenant), limits_pk(tenant), *OPEN_SHARDS}
-    like_the_tenants = {account_pk(project), limits_pk(project), f"SLOT#{tenant.key()}"}
+    known = {*account_pks(tenant), limits_pk(tenant), *OPEN_SHARDS}
+    like_the_tenants = {*account_pks(project), limits_pk(project), f"SLOT#{tenant.key()}"}
     user = scopes_of(LANE.tenant, LANE.project, USER)[0].key()
     shared = {
         touch.partition

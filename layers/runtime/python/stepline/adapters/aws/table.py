@@ -42,6 +42,9 @@ OPEN_SHARDS: Final = tuple("0123456789abcdef")
 A deployment from before there were several has its old marks in the first partition.
 """
 
+ACCOUNT_SHARDS: Final = 8
+"""The rows among which an account of many users divides its conversations; one accepts a thousand write units per second."""
+
 
 class Table:
     """One DynamoDB table with the keys `pk` and `sk`; docs/reference/table.md lists its items."""
@@ -199,8 +202,18 @@ def limits_pk(scope: Scope) -> str:
     return f"LIMITS#{scope.key()}"
 
 
-def account_pk(scope: Scope) -> str:
-    return f"ACCOUNT#{scope.key()}"
+def account_pk(scope: Scope, shard: int | None = None) -> str:
+    """Return the key of an account's counters: of those that conditions see, or of a shard; no tenant is named ""."""
+    return f"ACCOUNT#{scope.key()}" if shard is None else f"ACCOUNT##{shard}#{scope.key()}"
+
+
+def account_pks(scope: Scope) -> tuple[str, ...]:
+    """Return the keys of all counters of an account, which are summed; those of conditions first."""
+    return (account_pk(scope), *(account_pk(scope, shard) for shard in _shards(scope)))
+
+
+def _shards(scope: Scope) -> range:
+    return range(0 if scope.user else ACCOUNT_SHARDS)
 
 
 def charge_pk(lane: Lane) -> str:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stepline.context.estimate import estimate_request
 from stepline.context.media import media_bytes
-from stepline.delivery.allowance import HELD_S, Allowance, find_excess, read_allowance, render_left
+from stepline.delivery.allowance import HELD_S, Allowance, find_excess, read_allowance, read_used, render_left
 from stepline.delivery.settle_account import charge
 from stepline.errors import RETRY_AFTER, Fenced
 from stepline.log.fence import check_claim, elsewhere, onward
@@ -33,7 +33,7 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Reopened
 from stepline.model.step import Step
 from stepline.model.tenancy.charge import Amount
-from stepline.model.tenancy.limits import LIMIT_CODES, Excess
+from stepline.model.tenancy.limits import LIMIT_CODES, Excess, Used
 from stepline.model.usage import Usage
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
@@ -137,8 +137,8 @@ def _place(attempt: Attempt, timeline: Timeline, allowance: Allowance, need: Amo
 
 def _announce_left(attempt: Attempt, allowance: Allowance) -> Attempt:
     """Return the attempt whose request ends with the remainder of the budgets."""
-    used = attempt.ports.accounts.used(allowance.scopes, attempt.ports.clock.now())
-    line = render_left(allowance, used)
+    used = read_used(attempt.ports, allowance)
+    line = render_left(allowance, tuple(used.get(scope, Used()) for scope in allowance.scopes))
     if not line:
         return attempt
     agent: Agent = attempt.agent

@@ -4,13 +4,18 @@ The counters of a month and of its days are in one row with short names, so that
 are tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day. In
 the storage row, `bytes` are stored or held bytes, and `h1790000000` are the bytes held until this epoch second. There
 are also rows for the messages of a minute and for each other kind of request, and one row per invocation for its cost.
+
+A project and a tenant have further such rows, shards, which a later release writes for what their conversations add
+without a condition; their counters are the sums over all rows. A change on condition of a limit is made in the first
+row: its own value is compared with the rest that the shards, read just before, leave.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final
@@ -32,7 +37,17 @@ from stepline.adapters.aws.error import (
     tolerated,
 )
 from stepline.adapters.aws.metering.item_size import item_bytes, write_units
-from stepline.adapters.aws.table import HEAD, Table, account_pk, charge_pk, cost_pk, key, limits_pk, rate_pk
+from stepline.adapters.aws.table import (
+    HEAD,
+    Table,
+    account_pk,
+    account_pks,
+    charge_pk,
+    cost_pk,
+    key,
+    limits_pk,
+    rate_pk,
+)
 from stepline.errors import DependencyError, InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
@@ -74,10 +89,11 @@ class DynamoAccounts:
     def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
         now = at.astimezone(UTC)
         month = f"{now:%Y-%m}"
-        found = self._rows([(account_pk(scope), sk) for scope in scopes for sk in (month, STORED)])
+        pks = [account_pks(scope) for scope in scopes]
+        found = self._rows([(pk, sk) for rows in pks for pk in rows for sk in (month, STORED)])
         return tuple(
-            _read_used(found.get((account_pk(s), month), {}), found.get((account_pk(s), STORED), {}), now)
-            for s in scopes
+            _read_used(_sum_counters(found, rows, month), _sum_counters(found, rows, STORED), now)
+            for rows in pks
         )
 
     def account(self, lane: Lane) -> Account:
@@ -89,7 +105,8 @@ class DynamoAccounts:
             return "full"
         item = key(charge_pk(lane), HEAD) | {"body": {"B": msgspec.json.encode(account)}}
         put = {"TableName": self._table.name, **_versioned(item, account.version)}
-        changes = [{"Update": self._change(posting)} for posting in postings]
+        beside = self._read_shards([posting for posting in postings if dict(_bounds(posting))])
+        changes = [{"Update": self._change(posting, beside)} for posting in postings]
         try:
             if changes:
                 self._table.call("transact_write_items", TransactItems=[{"Put": put}, *changes])
@@ -99,22 +116,34 @@ class DynamoAccounts:
             return _refusal(error)
         return "posted"
 
-    def _change(self, posting: Posting) -> Item:
-        """Return the update of one row of counters; `#0`, `:0` and so on are its attributes and amounts."""
+    def _read_shards(self, postings: Sequence[Posting]) -> dict[tuple[str, str], Item]:
+        """Return the shards of the accounts that limit these changes, by one strong read if there are any."""
+        places = [(pk, _sk(posting)) for posting in postings for pk in account_pks(posting.scope)[1:]]
+        return self._rows(places) if places else {}
+
+    def _change(self, posting: Posting, beside: Mapping[tuple[str, str], Item]) -> Item:
+        """Return the update of one row of counters; `#0`, `:0` and so on are its attributes and amounts.
+
+        `beside` has the shards of an account that limits the change.
+        """
         added = dict(_added(posting))
         bounds = dict(_bounds(posting))
+        sk = _sk(posting)
+        sums = _sum_counters(beside, account_pks(posting.scope)[1:], sk)
+        bounds = {name: most - sums[name] for name, most in bounds.items()}
         names = {name: f"#{i}" for i, name in enumerate(dict.fromkeys((*added, *bounds)))}
         values = {f":a{i}": {"N": str(amount)} for i, amount in enumerate(added.values())}
         values |= {f":m{i}": {"N": str(most)} for i, most in enumerate(bounds.values())}
         within = [
             f"(attribute_not_exists({names[name]}) OR {names[name]} <= :m{i})"
-            for i, name in enumerate(bounds)
+            if most >= 0
+            else f"{names[name]} <= :m{i}"
+            for i, (name, most) in enumerate(bounds.items())
         ]
         for until_s, change in posting.ends.items():
             if change < 0:
                 values[f":h{until_s}"] = {"N": str(-change)}
                 within.append(f"{names[f'h{until_s}']} >= :h{until_s}")
-        sk = STORED if posting.is_of_storage else posting.month
         return {
             "TableName": self._table.name,
             "Key": key(account_pk(posting.scope), sk),
@@ -126,7 +155,8 @@ class DynamoAccounts:
 
     def end_holds(self, scopes: Sequence[Scope], at: datetime) -> None:
         for (pk, sk), row in self._rows([(account_pk(scope), STORED) for scope in scopes]).items():
-            ended = {until_s: held for until_s, held in _ends(row).items() if until_s <= at.timestamp()}
+            ends = _ends(_counters(row))
+            ended = {until_s: held for until_s, held in ends.items() if until_s <= at.timestamp()}
             if ended:
                 self._take_back(key(pk, sk), dict(sorted(ended.items())[:ENDED_AT_ONCE]))
 
@@ -147,14 +177,12 @@ class DynamoAccounts:
             )
 
     def forget(self, scope: Scope) -> None:
-        items = self._table.query(
-            "pk = :pk",
-            {":pk": {"S": account_pk(scope)}},
-            ConsistentRead=True,
-            ProjectionExpression="pk, sk",
-        )
-        for item in items:
-            self._table.delete(item["pk"]["S"], item["sk"]["S"])
+        for pk in account_pks(scope):
+            items = self._table.query(
+                "pk = :pk", {":pk": {"S": pk}}, ConsistentRead=True, ProjectionExpression="pk, sk"
+            )
+            for item in items:
+                self._table.delete(item["pk"]["S"], item["sk"]["S"])
         self._table.delete(limits_pk(scope), HEAD)
 
     def _rows(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Item]:
@@ -189,28 +217,40 @@ def _read_limits(item: Item) -> GivenLimits:
     return msgspec.json.decode(item["body"]["B"], type=GivenLimits)
 
 
-def _read_used(month: Item, stored: Item, now: datetime) -> Used:
+def _read_used(month: Counter[str], stored: Counter[str], now: datetime) -> Used:
     day, ends = f"{now:%d}", _ends(stored)
-    held_tokens, held_nanos = _number(month, "ht"), _number(month, "hn")
+    held_tokens, held_nanos = month["ht"], month["hn"]
     return Used(
-        tokens_day=max(0, _number(month, f"t{day}") - held_tokens),
-        tokens_month=_number(month, "t") - held_tokens,
-        usd_day=max(0, _number(month, f"n{day}") - held_nanos) / NANOS_PER_USD,
-        usd_month=(_number(month, "n") - held_nanos) / NANOS_PER_USD,
-        storage_bytes=_number(stored, "bytes") - sum(ends.values()),
+        tokens_day=max(0, month[f"t{day}"] - held_tokens),
+        tokens_month=month["t"] - held_tokens,
+        usd_day=max(0, month[f"n{day}"] - held_nanos) / NANOS_PER_USD,
+        usd_month=(month["n"] - held_nanos) / NANOS_PER_USD,
+        storage_bytes=stored["bytes"] - sum(ends.values()),
         held_tokens=held_tokens,
         held_usd=held_nanos / NANOS_PER_USD,
         held_bytes=sum(held for until_s, held in ends.items() if now.timestamp() < until_s),
     )
 
 
-def _ends(stored: Item) -> dict[int, int]:
+def _sum_counters(rows: Mapping[tuple[str, str], Item], pks: Iterable[str], sk: str) -> Counter[str]:
+    """Return the sums of the rows with these keys; a missing row counts nothing."""
+    sums: Counter[str] = Counter()
+    for pk in pks:
+        sums.update(_counters(rows.get((pk, sk), {})))
+    return sums
+
+
+def _counters(item: Item) -> Counter[str]:
+    return Counter({name: int(value["N"]) for name, value in item.items() if "N" in value})
+
+
+def _ends(stored: Counter[str]) -> dict[int, int]:
     """Return the bytes that uploads hold, by the second when each hold ends."""
-    return {int(name[1:]): _number(stored, name) for name in stored if re.fullmatch(r"h\d+", name)}
+    return {int(name[1:]): held for name, held in stored.items() if re.fullmatch(r"h\d+", name)}
 
 
-def _number(item: Item, name: str) -> int:
-    return int(item[name]["N"]) if name in item else 0
+def _sk(posting: Posting) -> str:
+    return STORED if posting.is_of_storage else posting.month
 
 
 def _added(posting: Posting) -> Iterator[tuple[str, int]]:
