@@ -11,6 +11,7 @@ import msgspec
 from stepline.ingress.import_conversation import ImportInput, ImportStatus, import_conversation
 from stepline.log.bindings import Ports
 from stepline.log.importing.import_document import Document, read_document
+from stepline.log.journal import Journal
 from stepline.log.spill import hydrate
 from stepline.model.batch import Batch
 from stepline.model.file.attachment import Attachment, attachment_key
@@ -47,8 +48,8 @@ def said() -> Conversation:
 
 
 def hydrated(ports: Ports, lane: Lane = LANE) -> list[Batch]:
-    """Return the batches of a conversation, with all of their texts."""
-    return [hydrate(ports.artifacts, batch) for batch in ports.log.since(lane, 0)]
+    """Return the batches of a conversation, a fork's origin included, with all of their texts."""
+    return [hydrate(ports.artifacts, batch) for batch in Journal(ports, lane, "test").since(0)]
 
 
 def exported(ports: Ports, lane: Lane = LANE) -> tuple[Document, ...]:

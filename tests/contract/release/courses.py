@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.delivery.resume import resume
 from stepline.errors import ModelRefused
 from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.ingress.feedback import submit_feedback
+from stepline.ingress.fork import ForkPoint, fork_conversation
 from stepline.log.importing.import_document import read_document
 from stepline.model.entry import ApprovalRequested, Feedback
 from stepline.model.file.attachment import attachment_key
@@ -35,6 +37,7 @@ from tests.support.task_conversation import TaskConversation
 
 MIDST: Final = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8
 BEGAN, ENDED = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.500Z"
+ORIGIN: Final = replace(LANE, conversation="c-0")
 LINES: Final = "one\ntwo\n"
 APPROVED: Final = {"verdict": "approved"}
 DENIED: Final = {"verdict": "denied", "text": "Too much."}
@@ -189,6 +192,18 @@ def _import(conversation: Conversation) -> None:
     bring(conversation.ports, documents, conversation=LANE.conversation, uploads=uploads)
 
 
+def _fork(conversation: Conversation) -> None:
+    """Take a turn in another conversation, and go on from its end in this one."""
+    conversation.send("first", id="o1", lane=ORIGIN)
+    conversation.run()
+    tail = conversation.ports.log.tail(ORIGIN, consistent=True)
+    assert tail is not None
+    point = ForkPoint(kind="batch", at=str(tail.n))
+    fork_conversation(conversation.ports, ORIGIN, point, user=USER, conversation=LANE.conversation)
+    conversation.send("second", id="m1")
+    conversation.run()
+
+
 def _journal() -> Conversation:
     conversation = JournalConversation(called(DRAW), called(LIST))
     conversation.model.add(answered("Drawn."), answered("And told."))
@@ -272,6 +287,7 @@ COURSES: Final[dict[str, Course]] = {
     "a program in a task": Course(_in_a_task, _turns("count them")),
     "feedback": Course(_said(answered("First."), answered("Second.")), _rated),
     "imported documents": Course(Conversation, _import),
+    "a fork": Course(_said(answered("First."), answered("Second.")), _fork),
     "the journal layout": Course(_journal, _journal_play, JournalConversation),
 }
 

@@ -23,6 +23,7 @@ from stepline.events.derive import derive
 from stepline.log.importing.import_document import Document
 from stepline.log.timeline_cache import open_segment
 from stepline.model.batch import decode_batch
+from stepline.model.ids import Lane
 from stepline.model.step import read_step
 from stepline.model.wire.client_message import parse_message
 from stepline.model.wire.event import decode_frame
@@ -32,7 +33,7 @@ from stepline.rendering.text_form import STANDARD
 from stepline.timeline.export import export_conversation
 from stepline.timeline.fold import Timeline
 from stepline.timeline.memory_rows import turn_rows
-from tests.contract.release.courses import APPROVED, COURSES, answer
+from tests.contract.release.courses import APPROVED, COURSES, ORIGIN, answer
 from tests.support.conversation import LANE, Conversation
 from tests.support.exported_log import moved
 from tests.support.generation import answered
@@ -59,9 +60,9 @@ class Recorded:
         self.frames: list[Any] = found["frames"]
         self.documents: list[dict[str, Any]] = found["documents"]
 
-    def rows(self, pk: str, sk: str = "") -> Iterator[dict[str, Any]]:
+    def rows(self, pk: str, sk: str = "", lane: Lane = LANE) -> Iterator[dict[str, Any]]:
         """Yield the items of one of the conversation's partitions whose sort key begins so."""
-        at = f"{pk}#{LANE.key()}"
+        at = f"{pk}#{lane.key()}"
         yield from (row for row in self.items if row["pk"]["S"] == at and row["sk"]["S"].startswith(sk))
 
 
@@ -80,17 +81,26 @@ def restored(recorded: Recorded, restore: Callable[[Conversation, Recorded], Con
 
 def into_memory(conversation: Conversation, recorded: Recorded) -> Conversation:
     """Put the recorded batches, and what is stored with them, into the memory twin."""
-    messages = {row["n"]["N"]: row["sk"]["S"].removeprefix("MSG#") for row in recorded.rows("CONV", "MSG#")}
-    heads = list(recorded.rows("CONV", "HEAD"))
+    for lane in (ORIGIN, LANE):
+        _lane_into_memory(conversation, recorded, lane)
+    return conversation
+
+
+def _lane_into_memory(conversation: Conversation, recorded: Recorded, lane: Lane) -> None:
+    messages = {
+        row["n"]["N"]: row["sk"]["S"].removeprefix("MSG#") for row in recorded.rows("CONV", "MSG#", lane)
+    }
+    heads = list(recorded.rows("CONV", "HEAD", lane))
     marked = {row["lane_open"]["N"] for row in heads if "lane_open" in row}
-    for row in recorded.rows("LOG"):
+    for row in recorded.rows("LOG", lane=lane):
+        if "reserved" in row:  # holds the first number of a fork, whose batches begin later
+            continue
         number, batch = row["n"]["N"], decode_batch(row["body"]["B"])
         name = messages.get(number, "")
-        conversation.log.put(LANE, batch, message_id=name, marks_open=number in marked)
+        conversation.log.put(lane, batch, message_id=name, marks_open=number in marked)
     for row in heads:
         if "body" in row:
             conversation.log.project(msgspec.json.decode(row["body"]["B"], type=Listing))
-    return conversation
 
 
 def facts_of(recorded: Recorded, conversation: Conversation) -> dict[str, str]:
