@@ -42,7 +42,7 @@ MARKS: Final = {"held": "held", "failed": "FAILED", "not run": "not run"}
 def prove(
     *, login: Login, profile: str, region: str, usd: float, yes: bool, report: Path | None, as_json: bool
 ) -> None:
-    """Try the claims of a stage, and write what held as proof.json and proof.html.
+    """Try the claims of a stage, and report what held.
 
     Without --stage this machine's stage is tried, as a user of its own. Each row sends its messages to a conversation of
     its own, which is kept; docs/how-to/first-day.md lists the rows. A row that this stage or this machine cannot run is `not run`,
