@@ -17,8 +17,8 @@ WAIT_S = 60
 class Pool:
     """Processes of one function, as the emulator keeps them; a test decides when one is ready."""
 
-    def __init__(self, at_once):
-        self.turnstile = Turnstile(at_once, self.starting)
+    def __init__(self, at_once, at_most=BURST):
+        self.turnstile = Turnstile(at_once, self.starting, at_most)
         self.workers, self.most, self.reused = [], 0, 0
         self.taken = threading.Semaphore(0)
 
@@ -26,7 +26,9 @@ class Pool:
         return sum(is_starting(worker) for worker in self.workers)
 
     def call(self):
-        worker = self.turnstile.enter(lambda: any(not one.in_use for one in self.workers), self._take)
+        worker = self.turnstile.enter(
+            lambda: (len(self.workers), all(one.in_use for one in self.workers)), self._take
+        )
         self.taken.release()
         return worker
 
@@ -97,3 +99,18 @@ def test_only_a_process_in_use_that_is_not_ready_counts_as_starting():
     assert not is_starting(SimpleNamespace(in_use=False, _init_settled=not_up))
     assert not is_starting(SimpleNamespace(in_use=True, _init_settled=up))
     assert not is_starting(SimpleNamespace(in_use=True))
+
+
+def test_a_burst_beyond_the_processes_of_a_function_uses_them_again():
+    pool = Pool(at_once=BURST, at_most=2)
+    with ThreadPoolExecutor(BURST) as threads:
+        calls = [threads.submit(pool.call) for _ in range(BURST)]
+        for _ in range(BURST):
+            pool.taken.acquire()
+            worker = next(one for one in pool.workers if one.in_use)
+            worker._init_settled.set()
+            pool.release(worker)
+        for call in calls:
+            call.result(WAIT_S)
+    assert len(pool.workers) == 2
+    assert pool.reused == BURST - 2

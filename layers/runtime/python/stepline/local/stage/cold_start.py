@@ -1,10 +1,11 @@
-"""Queue the cold starts of functions. `launch.py` runs this in the emulator's process.
+"""Bound the processes of functions, and queue their cold starts. `launch.py` runs this in the emulator's process.
 
 The emulator starts a process for each call that finds no idle one. A hundred simultaneous calls start a hundred
 interpreters on the few cores of this machine: none is ready within the ten seconds of an initialisation, so the
 emulator ends and restarts each one, and one that fails ends all the others of its function. No process ever becomes
-ready. With this module, a call uses an idle process, or starts one while few others are starting; otherwise it waits
-until the first process is ready.
+ready. Nor is any ready in time if hundreds run: each gets so little of a core that its call times out and is sent
+again. With this module, a call uses an idle process, or starts one while few others are starting and its function has
+few; otherwise it waits for the first that is idle.
 
 Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a missing name is
 an error at start.
@@ -23,24 +24,33 @@ from typing import Any, Final
 AT_ONCE: Final = max(2, os.cpu_count() or 1)
 """The number of processes that may start at a time; each keeps a core busy until it is ready."""
 
+AT_MOST: Final = 16 * AT_ONCE
+"""The number of processes that one function may have; a function never calls itself, so a waiting call gets its turn."""
+
 _LOOK_S: Final = 1.0
 
 
 class Turnstile:
-    """Lets calls use idle processes, and start more while `starting` returns less than `at_once`."""
+    """Lets calls use idle processes, and start more within the limits."""
 
-    def __init__(self, at_once: int, starting: Callable[[], int]) -> None:
-        """Set the limit, and the function that counts starting processes."""
-        self._at_once, self._starting = at_once, starting
+    def __init__(self, at_once: int, starting: Callable[[], int], at_most: int = AT_MOST) -> None:
+        """Set the limits of starting and of a function's processes, and what counts the starting ones."""
+        self._at_once, self._starting, self._at_most = at_once, starting, at_most
         self._changed = threading.Condition()
 
-    def enter(self, is_idle: Callable[[], bool], take: Callable[[], Any]) -> Any:
-        """Return the process from `take`, as soon as one is idle or may be started."""
+    def enter(self, busy: Callable[[], tuple[int, bool]], take: Callable[[], Any]) -> Any:
+        """Return the process from `take`, as soon as one is idle or may be started.
+
+        `busy` returns how many processes the function has, and whether all of them are in use.
+        """
         with self._changed:
-            while not is_idle() and self._starting() >= self._at_once:
+            while self._must_wait(*busy()):
                 # A process that died sends no notification, so the waiting calls also look from time to time.
                 self._changed.wait(_LOOK_S)
             return take()
+
+    def _must_wait(self, count: int, all_in_use: bool) -> bool:
+        return all_in_use and (count >= self._at_most or self._starting() >= self._at_once)
 
     def wake(self) -> None:
         """Wake the waiting calls: a process is ready, gone, or idle."""
@@ -63,11 +73,12 @@ def install() -> None:
     def acquire_in_turn(name: str, config: Any, *rest: Any, qualifier: str = "$LATEST", **more: Any) -> Any:
         key = runtime._worker_key(name, config, qualifier)
 
-        def is_idle() -> bool:
+        def busy() -> tuple[int, bool]:
             with runtime._lock:
-                return any(not worker.in_use for worker in runtime._workers.get(key, ()))
+                workers = runtime._workers.get(key, ())
+                return len(workers), all(worker.in_use for worker in workers)
 
-        return turnstile.enter(is_idle, lambda: acquire(name, config, *rest, qualifier=qualifier, **more))
+        return turnstile.enter(busy, lambda: acquire(name, config, *rest, qualifier=qualifier, **more))
 
     def release_and_wake(worker: Any) -> None:
         release(worker)
