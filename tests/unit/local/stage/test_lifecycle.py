@@ -85,7 +85,7 @@ def test_a_suspended_emulator_saves_its_data_before_it_ends(mute, tmp_path, monk
 def test_the_limits_of_the_steps_of_a_stop_are_twenty_seconds_together():
     drain_s = lifecycle.DRAIN_S + 2 * lifecycle.ANSWER_S
     companions_s = len(lifecycle.COMPANIONS) * (lifecycle.COMPANION_S + service.KILL_S)
-    assert drain_s + emulator.STOP_TIMEOUT_S + service.KILL_S + companions_s <= 20
+    assert drain_s + emulator.STOP_TIMEOUT_S + emulator.KILL_S + companions_s <= 20
 
 
 def test_a_failed_start_leaves_no_process_and_no_port(tmp_path, monkeypatch):

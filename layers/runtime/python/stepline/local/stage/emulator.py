@@ -29,6 +29,8 @@ LAUNCHER: Final = (
 )
 """Our files that run in the emulator's process, the script first."""
 STOP_TIMEOUT_S: Final = 7
+KILL_S: Final = 3
+"""The longest end of the killed emulator, whose group may have hundreds of processes."""
 KEEP_TIMEOUT_S: Final = 30
 _SETTLED_S: Final = 0.5
 _POLL_S: Final = 0.02
@@ -115,7 +117,7 @@ class Emulator:
             saved_at = self._saved_at()
             return asked_at < saved_at < time.time() - _SETTLED_S
 
-        self.service.stop(timeout_s=STOP_TIMEOUT_S, done=settled)
+        self.service.stop(timeout_s=STOP_TIMEOUT_S, done=settled, kill_s=KILL_S)
         return self._saved_at() > asked_at
 
     def _saved_at(self) -> float:

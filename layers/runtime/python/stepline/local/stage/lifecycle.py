@@ -186,7 +186,7 @@ def _digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-DRAIN_S: Final = 4
+DRAIN_S: Final = 2.5
 ANSWER_S: Final = 1.5
 """The longest time to connect to the emulator, and to get its answer, while it is being stopped."""
 COMPANION_S: Final = 0.5

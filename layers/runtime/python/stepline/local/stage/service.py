@@ -89,10 +89,12 @@ class Service:
                 )
             time.sleep(_POLL_S)
 
-    def stop(self, *, timeout_s: float, done: Callable[[], bool] = lambda: False) -> None:
+    def stop(
+        self, *, timeout_s: float, done: Callable[[], bool] = lambda: False, kill_s: float = KILL_S
+    ) -> None:
         """Ask the child to end; when it has, is `done`, or time is up, kill the rest of its group.
 
-        Raises DependencyError if a process of it still runs KILL_S later.
+        Raises DependencyError if a process of it still runs `kill_s` later.
         """
         pid = self.pid
         if pid is None:
@@ -105,7 +107,7 @@ class Service:
             time.sleep(_POLL_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):  # an empty group, as expected
             os.killpg(pid, signal.SIGKILL)
-        deadline = time.monotonic() + KILL_S
+        deadline = time.monotonic() + kill_s
         while self.running:
             if time.monotonic() > deadline:
                 raise DependencyError(
