@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from stepline.adapters.aws.table import OPEN_SHARDS
+from stepline.adapters.aws.table import ACCOUNT_SHARDS, OPEN_SHARDS
 
 STEPS: Final = "Step Functions guide, service quotas"
 GATEWAY: Final = "API Gateway guide, quotas"
@@ -100,17 +100,17 @@ QUOTAS: Final[Mapping[str, Quota]] = {
         burst=PARTITION_WRITES * SHARDS,
     ),
     "row of one tenant": Quota(
-        "write units a second, if all turns are of one tenant: what it has spent",
+        f"write units a second at each of {ACCOUNT_SHARDS}, if all turns are of one tenant: what it has spent",
         PARTITION_WRITES,
         DYNAMO,
-        "none yet: a tenant of this size is divided",
+        "more shards in `stepline/adapters/aws/table.py`",
         burst=PARTITION_WRITES,
     ),
     "limits of one tenant": Quota(
         "read units a second, if all turns are of one tenant: what it may spend",
         PARTITION_READS,
         DYNAMO,
-        "none yet, as above",
+        "none yet: a tenant of this size is divided",
         burst=PARTITION_READS,
     ),
     "table, written": Quota(

@@ -21,7 +21,7 @@ from bench.ordinary_turn import STREAM_S, Call, OrdinaryTurn
 from bench.paced import TOKENS_A_SECOND
 from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places, Process
 from bench.simulate.quota import QUOTAS, Quota
-from stepline.adapters.aws.table import OPEN_INDEX, account_pk, limits_pk
+from stepline.adapters.aws.table import ACCOUNT_SHARDS, OPEN_INDEX, account_pks, limits_pk
 from stepline.adapters.relay import FIRST_S, POST_FIRST_S, POST_LATER_S, POSTS_PER_S
 from stepline.delivery.post_pace import POST_INTERVAL_S, faster, least_interval_s, slower
 from stepline.ingress.enqueue import QUEUE_FULL_S, QUEUE_MAX
@@ -282,11 +282,12 @@ class World:
             units = written if touch.is_write else read
             units[touch.index_name] += touch.units
             units[touch.partition] += touch.units
+        whole, *shards = (written[pk] for pk in account_pks(TENANT))
         asked = {
             "table, written": written[""],
             "table, read": read[""],
             "index of open lanes": written[OPEN_INDEX],
-            "row of one tenant": written[account_pk(TENANT)],
+            "row of one tenant": whole + sum(shards) / ACCOUNT_SHARDS,
             "limits of one tenant": read[limits_pk(TENANT)],
             "objects put": float(call.bill.get("put", 0)),
             "log requests": 1.0,

@@ -10,6 +10,7 @@ from bench.simulate.quota import QUOTAS
 from bench.simulate.report import LIFTED, SIZES, effects_table, needs_table, open_run, rounded, sources
 from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
 from docs.build import DOCS
+from stepline.adapters.aws.table import ACCOUNT_SHARDS
 from stepline.delivery.post_pace import MOST_INTERVAL_S
 from stepline.ingress.enqueue import QUEUE_MAX
 from stepline.model.tenancy.aws_price import UNITS
@@ -72,8 +73,9 @@ _LEVERS: Final = """
 - **Then the posts**, at {posts}: {posts_each:.1f} a second and turn at the usual rate. The relay slows down automatically, so text arrives in
   larger pieces and nothing else is lost; with a piece every {slowest:g} s the same rate supports {posts_rare} turns. A second device of each user
   halves that: {both} and {both_rare}.
-- **The table's design holds** until every quota above was raised: its hottest shared partition is the row of a tenant's
-  spending, and only if one tenant has {tenant} turns at once; the index of open lanes supports {lanes}. A conversation's own rows never conflict.
+- **The table's design holds** until every quota above was raised: its hottest shared partition is one of the {shards} rows of a
+  tenant's spending, and only if one tenant has {tenant} turns at once; the index of open lanes supports {lanes}. A tenant with a budget of its
+  own [holds each round](tenants.md#how-spending-is-counted) in one row, which supports {budget} turns at once. A conversation's own rows never conflict.
 
 ## Another transport
 
@@ -132,7 +134,9 @@ def render() -> str:
         posts_rare=rounded(_reached("posts and messages", slowest_s=MOST_INTERVAL_S)),
         both=rounded(_reached("posts and messages", devices=DEVICES)),
         both_rare=rounded(_reached("posts and messages", devices=DEVICES, slowest_s=MOST_INTERVAL_S)),
+        shards=ACCOUNT_SHARDS,
         tenant=at["row of one tenant"],
+        budget=rounded(1_000 / World(1_000, measure(limited=True)).run().share("row of one tenant")),
         lanes=at["index of open lanes"],
         lambda_usd=lambda_usd,
         mib=FUNCTION_SIZES["decide"].memory_mib,

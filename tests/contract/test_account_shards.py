@@ -1,10 +1,11 @@
-"""An account of many users: its counters, and its limits, are the sums of all its rows."""
+"""An account of many users: its conversations' charges go to shards, and limits see the sums of all rows."""
 
 import uuid
+from collections import Counter
 
 import pytest
 
-from stepline.adapters.aws.table import ACCOUNT_SHARDS, account_pk, account_pks
+from stepline.adapters.aws.table import ACCOUNT_SHARDS, account_pk, account_pks, account_shard
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Amount, plan_upload
 from stepline.model.tenancy.limits import Limits, Used, scopes_of
@@ -108,6 +109,34 @@ def test_an_account_of_many_conversations_is_forgotten_whole(backend, lanes, sco
 # --- the rows of the table
 
 
+def test_ended_turns_write_no_row_that_all_conversations_of_a_tenant_share(aws, lanes, scopes):
+    spend(aws, lanes, scopes, tokens=10, stored_bytes=3)
+    user, project, tenant = scopes
+    for scope in (project, tenant):
+        written = {pk for pk, _ in rows(aws, scope)}
+        assert account_pk(scope) not in written
+        assert written == {account_pk(scope, account_shard(scope, lane)) for lane in lanes}
+        assert len(written) > ACCOUNT_SHARDS / 2
+    assert rows(aws, user) == [(account_pk(user), "2026-11"), (account_pk(user), "STORED")]
+
+
+def test_a_turn_that_is_charged_again_finds_its_own_shard(aws, lanes, scopes):
+    for n in (2, 3, 3, 4):
+        charge(aws, lanes[0], scopes, batch(n, 10 * n))
+    tenant = scopes[2]
+    assert rows(aws, tenant) == [(account_pk(tenant, account_shard(tenant, lanes[0])), "2026-11")]
+    assert aws.accounts.used(scopes, NOON)[2].tokens_month == 40
+
+
+def test_conversations_are_divided_evenly(scopes):
+    lanes = (
+        Lane(tenant="acme", project="docs", conversation=f"conv_{number:026}") for number in range(8_000)
+    )
+    counts = Counter(account_shard(scopes[2], lane) for lane in lanes)
+    assert set(counts) == set(range(ACCOUNT_SHARDS))
+    assert max(counts.values()) < 1.15 * 8_000 / ACCOUNT_SHARDS
+
+
 def test_a_project_with_the_name_of_a_shard_has_rows_of_its_own():
     accounts = [scopes_of(*names, "jun|1") for names in (("acme", "0"), ("acme", "docs"), ("0", "acme"))]
     keys = [pk for scope in {scope for scopes in accounts for scope in scopes} for pk in account_pks(scope)]
@@ -141,3 +170,11 @@ def test_the_row_of_an_earlier_release_is_summed_and_keeps_its_limit(aws, lanes,
     limits = [Limits(), Limits(), Limits(tokens_month=100)]
     for wanted, said in ((11, "full"), (10, "posted")):
         assert charge(aws, lanes[0], scopes, batch(2), hold=Amount(tokens=wanted), limits=limits) == said
+
+
+def test_a_hold_in_the_first_row_is_released_by_a_charge_of_a_shard(aws, lanes, scopes):
+    limits = [Limits(), Limits(), Limits(tokens_day=100)]
+    assert charge(aws, lanes[0], scopes, batch(2), hold=Amount(tokens=50), limits=limits) == "posted"
+    assert rows(aws, scopes[2]) == [(account_pk(scopes[2]), "2026-11")]
+    assert charge(aws, lanes[0], scopes, batch(3, 20)) == "posted"
+    assert aws.accounts.used(scopes, NOON) == (Used(tokens_day=20, tokens_month=20),) * 3

@@ -6,7 +6,7 @@ import pytest
 
 from bench.ordinary_turn import measure
 from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places
-from bench.simulate.quota import QUOTAS, Quota
+from bench.simulate.quota import PARTITION_WRITES, QUOTAS, Quota
 from bench.simulate.report import effects_table, needs_table, reached
 from bench.simulate.world import World, percentile
 from stepline.adapters.aws.table import OPEN_INDEX, OPEN_SHARDS, account_pks, limits_pk
@@ -119,6 +119,17 @@ def test_one_shard_of_open_lanes_bears_a_sixteenth(turn):
     many, one = (reached(turn, quotas)[0].turns for quotas in (scaled(name, 1), scaled(name, 1 / 16)))
     assert len(OPEN_SHARDS) == 16
     assert many == pytest.approx(16 * one)
+
+
+def test_ten_thousand_turns_of_one_tenant_write_less_to_each_row_than_a_partition_takes(turn):
+    name = "row of one tenant"
+    assert World(10_000, turn).run().demands[name].peak() < PARTITION_WRITES / 2
+
+
+def test_the_conditions_of_a_limited_tenant_meet_in_one_row():
+    name = "row of one tenant"
+    free, limited = (World(1_000, measure(limited=is_limited)).run() for is_limited in (False, True))
+    assert limited.demands[name].peak() > 4 * free.demands[name].peak()
 
 
 def test_a_single_turn_posts_as_the_real_relay_does(turn):

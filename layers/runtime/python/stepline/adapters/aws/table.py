@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -210,6 +211,12 @@ def account_pk(scope: Scope, shard: int | None = None) -> str:
 def account_pks(scope: Scope) -> tuple[str, ...]:
     """Return the keys of all counters of an account, which are summed; those of conditions first."""
     return (account_pk(scope), *(account_pk(scope, shard) for shard in _shards(scope)))
+
+
+def account_shard(scope: Scope, lane: Lane) -> int | None:
+    """Return a conversation's shard of an account, the same for each of its turns; None for a user, who has one row."""
+    shards = _shards(scope)
+    return zlib.crc32(lane.key().encode()) % len(shards) if shards else None
 
 
 def _shards(scope: Scope) -> range:

@@ -5,9 +5,10 @@ are tokens and billionths of a dollar, `ht` and `hn` those that running rounds h
 the storage row, `bytes` are stored or held bytes, and `h1790000000` are the bytes held until this epoch second. There
 are also rows for the messages of a minute and for each other kind of request, and one row per invocation for its cost.
 
-A project and a tenant have further such rows, shards, which a later release writes for what their conversations add
-without a condition; their counters are the sums over all rows. A change on condition of a limit is made in the first
-row: its own value is compared with the rest that the shards, read just before, leave.
+A project and a tenant have further such rows, shards, for what their conversations add without a condition, so that
+many turns do not write to one partition; their counters are the sums over all rows. A change on condition of a limit
+is made in the first row: its own value is compared with the rest that the shards, read just before, leave. A shard
+that grows in between is what a turn used beyond its hold, as if it had been charged right after.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from stepline.adapters.aws.table import (
     Table,
     account_pk,
     account_pks,
+    account_shard,
     charge_pk,
     cost_pk,
     key,
@@ -106,7 +108,7 @@ class DynamoAccounts:
         item = key(charge_pk(lane), HEAD) | {"body": {"B": msgspec.json.encode(account)}}
         put = {"TableName": self._table.name, **_versioned(item, account.version)}
         beside = self._read_shards([posting for posting in postings if dict(_bounds(posting))])
-        changes = [{"Update": self._change(posting, beside)} for posting in postings]
+        changes = [{"Update": self._change(posting, lane, beside)} for posting in postings]
         try:
             if changes:
                 self._table.call("transact_write_items", TransactItems=[{"Put": put}, *changes])
@@ -121,13 +123,15 @@ class DynamoAccounts:
         places = [(pk, _sk(posting)) for posting in postings for pk in account_pks(posting.scope)[1:]]
         return self._rows(places) if places else {}
 
-    def _change(self, posting: Posting, beside: Mapping[tuple[str, str], Item]) -> Item:
+    def _change(self, posting: Posting, lane: Lane, beside: Mapping[tuple[str, str], Item]) -> Item:
         """Return the update of one row of counters; `#0`, `:0` and so on are its attributes and amounts.
 
         `beside` has the shards of an account that limits the change.
         """
         added = dict(_added(posting))
         bounds = dict(_bounds(posting))
+        is_divided = not bounds and not posting.ends  # the end of a hold is a condition of its release
+        shard = account_shard(posting.scope, lane) if is_divided else None
         sk = _sk(posting)
         sums = _sum_counters(beside, account_pks(posting.scope)[1:], sk)
         bounds = {name: most - sums[name] for name, most in bounds.items()}
@@ -146,7 +150,7 @@ class DynamoAccounts:
                 within.append(f"{names[f'h{until_s}']} >= :h{until_s}")
         return {
             "TableName": self._table.name,
-            "Key": key(account_pk(posting.scope), sk),
+            "Key": key(account_pk(posting.scope, shard), sk),
             "UpdateExpression": "ADD " + ", ".join(f"{names[name]} :a{i}" for i, name in enumerate(added)),
             "ExpressionAttributeNames": {mark: name for name, mark in names.items()},
             "ExpressionAttributeValues": values,
