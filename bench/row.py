@@ -85,7 +85,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     ),
     "store": ("calls_per_round_warm", "calls_per_round_cold", "wru_per_round"),
     "parked": ("parked_calls_per_day",),
-    "sweep": ("sweep_s_1000_turns",),
+    "sweep": ("sweep_s_1000_turns", "sweep_s_1000_turns_forks_queue"),
     "stream": ("wru_per_stream_minute",),
     "turn_cost": ("turn_usd_1000",),
     "steer": ("steer_ms_log", "steer_ms_redis"),

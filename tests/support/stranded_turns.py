@@ -9,9 +9,12 @@ from typing import Any
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.delivery.paced_machine import RequestQuota
 from stepline.errors import DependencyError
-from stepline.model.ids import Lane, execution_name
-from tests.support.conversation import LANE, Conversation
+from stepline.ingress.fork import ForkPoint, fork_conversation
+from stepline.model.ids import Lane
+from tests.support.conversation import LANE, USER, Conversation
+from tests.support.generation import answered
 
+ORIGIN = Lane(tenant=LANE.tenant, project=LANE.project, conversation="c-origin")
 SMALL_REGION = {"status": RequestQuota(250, 10), "start": RequestQuota(300, 150)}
 
 
@@ -53,13 +56,23 @@ def lane_of(number: int) -> Lane:
 
 
 def opened(
-    lanes: int, quotas: dict[str, RequestQuota] | None = None, **policy: Any
+    lanes: int,
+    quotas: dict[str, RequestQuota] | None = None,
+    *,
+    forks: int = 0,
+    queued: int = 0,
+    **policy: Any,
 ) -> tuple[Conversation, QuotaMachine]:
-    """Return a stage with a turn open in each of `lanes` conversations, a minute ago."""
-    conversation = Conversation(**policy)
+    """Return a stage with a turn open in each of `lanes` conversations, a minute ago.
+
+    The first `forks` of them are forks of one conversation. With `queued`, so many turns more wait for a slot.
+    """
+    conversation = Conversation(open_turns=lanes if queued else 0, **policy)
     machine = QuotaMachine(conversation.clock)
     conversation.ports = replace(conversation.ports, machine=machine)
-    for number in range(lanes):
+    if forks:
+        _fork(conversation, machine, forks)
+    for number in range(lanes + queued):
         conversation.send(id=f"m{number}", lane=lane_of(number))
     conversation.clock.pause(conversation.ports.policy.absent_after_s)
     measured = QuotaMachine(conversation.clock, quotas)
@@ -68,6 +81,22 @@ def opened(
     return conversation, measured
 
 
+def _fork(conversation: Conversation, machine: MemoryMachine, forks: int) -> None:
+    """Take a turn in one conversation, and fork it at its end into the first lanes."""
+    conversation.model.add(answered("Hello."))
+    conversation.machine = machine
+    conversation.send("first", id="o1", lane=ORIGIN)
+    conversation.run()
+    tail = conversation.ports.log.tail(ORIGIN, consistent=True)
+    assert tail is not None
+    point = ForkPoint(kind="batch", at=str(tail.n))
+    for number in range(forks):
+        fork_conversation(
+            conversation.ports, ORIGIN, point, user=USER, conversation=lane_of(number).conversation
+        )
+
+
 def strand(machine: MemoryMachine, lanes: range) -> None:
     """End the first executions of these lanes without a notification."""
-    machine._status |= dict.fromkeys((execution_name(lane_of(number), 1) for number in lanes), "ended")
+    names = {step.conversation: name for name, step in machine.queue}
+    machine._status |= dict.fromkeys((names[lane_of(number).conversation] for number in lanes), "ended")
