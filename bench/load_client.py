@@ -2,12 +2,13 @@
 
 It sends one message and follows its turn to the end as the protocol requires of clients: events are applied by `prev`, a
 gap or a silence leads to a resume, a closed connection is opened again, and an unacknowledged message is sent again
-under the same id.
+under the same id. Waits double until something arrives, so that clients do not keep a slow stage slow.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ ACK_S = 30
 """Seconds without an answer after which a message is sent again."""
 SILENCE_S = 25
 REDIAL_S = 2
+DOUBLINGS = 4
 POLL_S = 1.0
 TERMINAL = ("chat.complete", "chat.error")
 
@@ -74,6 +76,7 @@ class LoadClient:
         self._pieces: dict[int, dict[int, str]] = {}
         self._socket: ClientConnection | None = None
         self._patience_s = 0.0
+        self._tries = 0
 
     def dial(self, until_s: float) -> None:
         """Open the connection, with as many attempts as needed."""
@@ -135,11 +138,12 @@ class LoadClient:
             self.dial(until_s)
             self._ask_again()
             return
-        self._patience_s = self._now_s() + SILENCE_S
+        self._patience_s = self._now_s() + self._doubled(SILENCE_S)
         self._take(json.loads(text))
 
     def _ask_again(self) -> None:
         """Send an unacknowledged message again, else request missing events."""
+        self._tries = min(self._tries + 1, DOUBLINGS)
         if self.heard.acked_s:
             self._resume()
             return
@@ -153,16 +157,21 @@ class LoadClient:
 
     def _send(self, message: dict[str, Any], patience_s: float = ACK_S) -> None:
         assert self._socket
-        self._patience_s = self._now_s() + patience_s
+        self._patience_s = self._now_s() + self._doubled(patience_s)
         try:
             self._socket.send(json.dumps(message))
         except ConnectionClosed:
             self._patience_s = 0  # the next step finds out, dials and sends it again
 
+    def _doubled(self, seconds: float) -> float:
+        """Return a wait, doubled for each try since something arrived, with a random part."""
+        return seconds * 2**self._tries * random.uniform(1, 1.5)
+
     def _take(self, frame: dict[str, Any]) -> None:
         kind = frame.get("frame")
         if kind == "ack" and frame["message_id"] == self.heard.message_id:
             self.heard.acked_s = self.heard.acked_s or self._now_s()
+            self._tries = 0
         elif kind == "delta":
             self.heard.delta_s = self.heard.delta_s or self._now_s()
         elif kind == "events":
@@ -185,7 +194,7 @@ class LoadClient:
         self.heard.refused.append(code)
         if "frame" in frame and not frame.get("retryable"):
             raise LostError(f"refused with {code}: {frame.get('message')}")
-        self._patience_s = self._now_s() + (frame.get("retry_after_s") or REDIAL_S)
+        self._patience_s = self._now_s() + (frame.get("retry_after_s") or self._doubled(REDIAL_S))
 
     def _take_events(self, frame: dict[str, Any]) -> None:
         """Apply a batch once, in order; request missing batches before it."""
@@ -205,7 +214,7 @@ class LoadClient:
             if len(pieces) < parts:
                 return
             events = json.loads("".join(pieces[part] for part in sorted(pieces)))
-        self._cursor, self.heard.batches[n] = n, events
+        self._cursor, self.heard.batches[n], self._tries = n, events, 0
         for event in events:
             self._note_position(event["data"].get("place", 0) if event["type"] == "turn.queued" else 0)
             if event["type"] in TERMINAL:
