@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ParamValidationError
 
 from stepline.adapters.system import SystemClock
-from stepline.errors import DependencyError
+from stepline.errors import AuthError, DependencyError
 from stepline.inspection.receipt import Receipts, TurnReceipt
 from stepline.inspection.rounds import Tokens
 from stepline.local.caller import Caller as StageCaller
@@ -13,7 +14,7 @@ from stepline.local.client.http_api import HttpApi
 from stepline.local.proof.proof_row import NotHeldError, Proof
 from stepline.local.proof.proof_table import PROOFS
 from stepline.local.proof.proved_stage import NotRunError, ProvedStage
-from stepline.local.proof.run_proofs import TURN_USD, Purse, run_proofs
+from stepline.local.proof.run_proofs import ENDED, TURN_USD, Purse, run_proofs
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import Conversation
@@ -35,7 +36,7 @@ def run():
     with served(ApiServer(Caller(Conversation().ports))) as url:
         caller = StageCaller(url="", user="u", home=Path(), token=lambda: TOKEN, api_url=url)
 
-        def run(*proofs, usd=2.0, is_free=False):
+        def run(*proofs, usd=2.0, is_free=False, save=lambda _: None):
             stage = ProvedStage(
                 name="trial",
                 region="eu-central-1",
@@ -46,7 +47,7 @@ def run():
                 machine_arn="",
                 is_free=is_free,
             )
-            return run_proofs(stage, proofs, usd=usd, clock=SystemClock(), progress=lambda _: None)
+            return run_proofs(stage, proofs, usd=usd, clock=SystemClock(), progress=lambda _: None, save=save)
 
         yield run
 
@@ -74,6 +75,57 @@ def test_rows_that_are_not_run_do_not_fail_the_report_and_are_not_held(run):
     report = run(row("first", NotRunError("no right")))
     assert report.ok
     assert report.rows[0].verdict == "not run"
+
+
+def refusal(code, status=403):
+    return ClientError(
+        {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetCostAndUsage"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refusal("AccessDeniedException"),
+        refusal("ExpiredToken"),
+        refusal("400", 400),  # the emulator's answer for a service that it does not have
+        NoCredentialsError(),
+        EndpointConnectionError(endpoint_url="https://ce.invalid"),
+        AuthError("there is no profile 'work'", code="cloud_account"),
+    ],
+    ids=["denied", "expired", "absent", "no credentials", "no endpoint", "no profile"],
+)
+def test_a_row_without_a_right_or_a_service_is_not_run(run, error):
+    report = run(row("first", error, needs="ce:GetCostAndUsage"))
+    assert report.rows[0].verdict == "not run"
+    assert report.rows[0].why.endswith("; it needs ce:GetCostAndUsage")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (refusal("ValidationException", 400), "aws"),
+        (ParamValidationError(report="x"), "aws"),
+        (KeyError("a"), "internal"),
+    ],
+)
+def test_another_error_of_a_row_is_its_result(run, error, code):
+    report = run(row("first", error), row("second"))
+    assert [(one.verdict, one.code) for one in report.rows] == [("failed", code), ("held", "")]
+
+
+def test_an_unexpected_error_is_named_by_its_type(run):
+    assert run(row("first", KeyError("a"))).rows[0].why == "KeyError: 'a'"
+
+
+def test_the_report_is_saved_after_each_row(run):
+    saved = []
+    run(row("first"), row("second", KeyError("a")), save=saved.append)
+    assert [[one.verdict for one in report.rows] for report in saved] == [
+        ["held", "not run"],
+        ["held", "failed"],
+    ]
+    assert saved[0].rows[1].why == ENDED
 
 
 def test_no_row_begins_that_may_exceed_the_bound(run):

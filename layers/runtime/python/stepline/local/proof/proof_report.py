@@ -34,12 +34,12 @@ class ProofReport(Value, omit_defaults=False):
     stage: str
     region: str
     started_at: str
-    seconds: float
-    models: tuple[str, ...]
-    usd: float
-    priced: bool
     usd_bound: float
-    rows: tuple[ProofResult, ...]
+    seconds: float = 0.0
+    models: tuple[str, ...] = ()
+    usd: float = 0.0
+    priced: bool = True
+    rows: tuple[ProofResult, ...] = ()
 
     @property
     def ok(self) -> bool:

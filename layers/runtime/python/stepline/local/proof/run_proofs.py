@@ -9,12 +9,13 @@ from importlib.metadata import version
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
+from msgspec.structs import replace
 
 from stepline.errors import SteplineError
 from stepline.inspection.receipt import Receipts
-from stepline.local.client.api_transport import ApiError
-from stepline.local.proof.proof_report import ProofReport, ProofResult, ProofVerdict
-from stepline.local.proof.proof_row import Evidence, NotHeldError, Proof
+from stepline.local.proof.obstacle import find_obstacle
+from stepline.local.proof.proof_report import ProofReport, ProofResult
+from stepline.local.proof.proof_row import NotHeldError, Proof
 from stepline.local.proof.proved_stage import NotRunError, ProvedStage
 from stepline.model.ids import utc
 from stepline.ports.clock import Clock
@@ -23,6 +24,11 @@ TURN_USD: Final = 0.06
 """The estimate of a turn: four rounds of ten thousand tokens, mostly cached, and a thousand of output, at $3 and $15 a million."""
 ABSENT: Final = ("not_found", "conversation_deleted")
 """Refusals of a receipt: the row had no turn, or has deleted its conversation."""
+AWS: Final = "aws"
+"""The code of an error of AWS that is neither a missing right nor a missing service."""
+INTERNAL: Final = "internal"
+"""The code of an error that the row itself did not expect."""
+ENDED: Final = "the run ended before this row"
 
 
 def estimate_usd(proofs: Iterable[Proof], turn_usd: float = TURN_USD) -> float:
@@ -69,69 +75,84 @@ def run_proofs(
     usd: float,
     clock: Clock,
     progress: Callable[[ProofResult], None],
+    save: Callable[[ProofReport], None] = lambda _: None,
 ) -> ProofReport:
-    """Run every row, also after one that failed, and report each; rows that may exceed `usd` are not run."""
+    """Run every row, also after one that failed, and report each; rows that may exceed `usd` are not run.
+
+    `save` gets the report after each row, in which the rows to come are `not run`: an interrupt loses none of it.
+    """
     began, began_s = utc(clock.now()), clock.monotonic_s()
     purse = Purse(usd, is_free=stage.is_free, pays_aws=not stage.caller.local)
     rows, models = list[ProofResult](), dict[str, None]()
-    for proof in proofs:
+    report = ProofReport(
+        version=version("stepline"), stage=stage.name, region=stage.region, started_at=began, usd_bound=usd
+    )
+    for number, proof in enumerate(proofs, 1):
         row_s, conversation = clock.monotonic_s(), f"proof-{proof.name}-{secrets.token_hex(4)}"
-        verdict, why, code, evidence = try_proof(stage, proof, conversation, purse)
-        receipts = _read_receipts(stage, conversation) if proof.turns and verdict != "not run" else None
-        cost = purse.pay(proof, receipts) if verdict != "not run" else 0.0
+        outcome = try_proof(stage, proof, conversation, purse)
+        receipts, outcome = _read_receipts(stage, proof, conversation, outcome)
+        spent = receipts is not None or outcome.verdict != "not run"
+        cost = purse.pay(proof, receipts) if spent else 0.0
         models |= dict.fromkeys(_models(receipts))
-        result = ProofResult(
-            name=proof.name,
-            claim=proof.claim,
-            verdict=verdict,
-            why=why,
-            code=code,
+        result = replace(
+            outcome,
             conversation=conversation if receipts else "",
-            evidence=evidence,
             seconds=round(clock.monotonic_s() - row_s, 2),
             usd=cost,
         )
         progress(result)
         rows.append(result)
-    return ProofReport(
-        version=version("stepline"),
-        stage=stage.name,
-        region=stage.region,
-        started_at=began,
-        seconds=round(clock.monotonic_s() - began_s, 2),
-        models=tuple(models),
-        usd=purse.spent_usd,
-        priced=purse.priced and all(row.usd is not None for row in rows),
-        usd_bound=usd,
-        rows=tuple(rows),
-    )
+        report = replace(
+            report,
+            seconds=round(clock.monotonic_s() - began_s, 2),
+            models=tuple(models),
+            usd=purse.spent_usd,
+            priced=purse.priced and all(row.usd is not None for row in rows),
+            rows=(*rows, *map(_pending, proofs[number:])),
+        )
+        save(report)
+    return report
 
 
-def try_proof(
-    stage: ProvedStage, proof: Proof, conversation: str, purse: Purse
-) -> tuple[ProofVerdict, str, str, Evidence]:
+def _pending(proof: Proof) -> ProofResult:
+    return ProofResult(name=proof.name, claim=proof.claim, verdict="not run", why=ENDED)
+
+
+def try_proof(stage: ProvedStage, proof: Proof, conversation: str, purse: Purse) -> ProofResult:
     """Return the verdict of a row, the reason and the code if it is not held, and its evidence."""
+    outcome = ProofResult(name=proof.name, claim=proof.claim, verdict="held")
     try:
         purse.check(proof)
-        return "held", "", "", proof.prove(stage, conversation)
-    except NotRunError as error:
-        needed = f"; it needs {proof.needs}" if proof.needs else ""
-        return "not run", f"{error}{needed}", "", {}
+        return replace(outcome, evidence=proof.prove(stage, conversation))
     except NotHeldError as error:
-        return "failed", str(error), "", {}
-    except SteplineError as error:
-        return "failed", str(error), error.reason, {}
-    except (BotoCoreError, ClientError) as error:
-        return "failed", str(error), "aws", {}
+        return replace(outcome, verdict="failed", why=str(error))
+    except Exception as error:  # noqa: BLE001 - an error of one row is its result: the report has all of them
+        if reason := find_obstacle(error):
+            needed = f"; it needs {proof.needs}" if proof.needs else ""
+            return replace(outcome, verdict="not run", why=f"{reason}{needed}")
+        return _failed(outcome, error)
 
 
-def _read_receipts(stage: ProvedStage, conversation: str) -> Receipts | None:
+def _failed(outcome: ProofResult, error: Exception) -> ProofResult:
+    if isinstance(error, SteplineError):
+        return replace(outcome, verdict="failed", why=str(error), code=error.reason)
+    if isinstance(error, (BotoCoreError, ClientError)):
+        return replace(outcome, verdict="failed", why=str(error), code=AWS)
+    return replace(outcome, verdict="failed", why=f"{type(error).__name__}: {error}", code=INTERNAL)
+
+
+def _read_receipts(
+    stage: ProvedStage, proof: Proof, conversation: str, outcome: ProofResult
+) -> tuple[Receipts | None, ProofResult]:
+    """Return the receipts of a row, None without a turn, and its outcome: failed if its cost cannot be read."""
+    if not proof.turns:
+        return None, outcome
     try:
-        return stage.api.get_receipts(conversation)
-    except ApiError as error:
-        if error.reason in ABSENT:
-            return None
-        raise
+        return stage.api.get_receipts(conversation), outcome
+    except SteplineError as error:
+        if error.reason in ABSENT or outcome.verdict != "held":
+            return None, outcome
+        return None, _failed(outcome, error)
 
 
 def _models(receipts: Receipts | None) -> list[str]:

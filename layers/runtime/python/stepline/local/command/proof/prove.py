@@ -66,20 +66,22 @@ def prove(
     ):  # a row limits its user, and another one reads all their conversations
         login = Login(user=f"proof-{secrets.token_hex(4)}", stage="", token_command=login.token_command)
     stage = find_proved(login.caller(), login.stage, profile=profile, region=region)
-    folder = report or Path(make_folder_name(datetime.now(UTC), stage.name))
-    _make_folder(folder)
     if not stage.is_free:
         turns = sum(proof.turns for proof in PROOFS)
         progress(f"{len(PROOFS)} rows, at most {turns} turns of the model: about ${estimate_usd(PROOFS):.2f}")
         if not yes and not confirm(f"spend at most ${usd:.2f}?"):
             sys.exit(1)
+    folder = report or Path(make_folder_name(datetime.now(UTC), stage.name))
+    _make_folder(folder)
 
     def show(result: ProofResult) -> None:
         line = render_json_line(msgspec.to_builtins(result)) if as_json else clean_line(_line(result))
         click.echo(line)
 
-    made = run_proofs(stage, PROOFS, usd=usd, clock=SystemClock(), progress=show)
-    _write(folder, made)
+    def save(made: ProofReport) -> None:
+        _write(folder, made)
+
+    made = run_proofs(stage, PROOFS, usd=usd, clock=SystemClock(), progress=show, save=save)
     progress(f"{summarise_proofs(made)}: {folder / 'proof.html'}")
     sys.exit(0 if made.ok else 1)
 
