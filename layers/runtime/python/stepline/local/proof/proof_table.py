@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from stepline.local.proof.proof_row import Proof
-from stepline.local.proof.row import access_rows, account_rows, approval_rows, midturn_rows, stream_rows
+from stepline.local.proof.row import (
+    access_rows,
+    account_rows,
+    approval_rows,
+    midturn_rows,
+    program_rows,
+    stream_rows,
+)
 
 PROOFS: Final = (
     Proof(
@@ -70,6 +77,18 @@ PROOFS: Final = (
         prove=midturn_rows.prove_loss,
         turns=2,
         needs="states:StopExecution",
+    ),
+    Proof(
+        name="program",
+        claim="A program runs on the stage's own backend, and its output and its file arrive.",
+        prove=program_rows.prove_program,
+        needs="programs",
+    ),
+    Proof(
+        name="program-escape",
+        claim="A program that tries to leave its jail is refused at each attempt.",
+        prove=program_rows.prove_jail,
+        needs="programs",
     ),
     Proof(
         name="approval-denied",
