@@ -12,7 +12,9 @@ from stepline.local.proof.row import (
     midturn_rows,
     program_rows,
     stream_rows,
+    upgrade_rows,
 )
+from stepline.local.proof.stage_function import FUNCTION_RIGHTS
 
 PROOFS: Final = (
     Proof(
@@ -79,6 +81,13 @@ PROOFS: Final = (
         needs="states:StopExecution",
     ),
     Proof(
+        name="upgrade",
+        claim="An answer that streams while a release goes live arrives complete and once, and the next turns work.",
+        prove=upgrade_rows.prove_upgrade,
+        turns=3,
+        needs=f"{FUNCTION_RIGHTS}, and {upgrade_rows.NEEDED}",
+    ),
+    Proof(
         name="program",
         claim="A program runs on the stage's own backend, and its output and its file arrive.",
         prove=program_rows.prove_program,
@@ -94,13 +103,13 @@ PROOFS: Final = (
         name="approval-denied",
         claim="A call that a person denies does not run.",
         prove=approval_rows.prove_denied,
-        needs="a rule of approvals, and lambda:GetFunctionConfiguration",
+        needs=f"a rule of approvals, and {FUNCTION_RIGHTS}",
     ),
     Proof(
         name="approval-approved",
         claim="A call that a person approves runs once, and not before.",
         prove=approval_rows.prove_approved,
-        needs="a rule of approvals, and lambda:GetFunctionConfiguration",
+        needs=f"a rule of approvals, and {FUNCTION_RIGHTS}",
     ),
     Proof(
         name="upload",

@@ -44,6 +44,8 @@ class ProvedStage:
     mint: Callable[[str, int], str]
     aws: Callable[[str], Any]
     machine_arn: str
+    table: str = ""
+    bucket: str = ""
     is_free: bool = False
 
     @contextmanager
@@ -86,6 +88,8 @@ def _find_local(caller: Caller) -> ProvedStage:
         mint=sign,
         aws=lambda service: emulated_client(service, found),
         machine_arn=found.machine_arn,
+        table=found.table,
+        bucket=found.bucket,
         is_free=has_scripted_model(found),
     )
 
@@ -122,4 +126,6 @@ def _find_cloud(caller: Caller, stage: str, profile: str, region: str) -> Proved
         mint=refuse,
         aws=lambda service: open_account(profile or deployment.profile, place).client(service),
         machine_arn=deployment.outputs.get("MachineArn", ""),
+        table=deployment.outputs.get("TableName", ""),
+        bucket=deployment.outputs.get("BucketName", ""),
     )

@@ -6,15 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from botocore.exceptions import ClientError
-
 from stepline.local.client.change import Effect, EventsApplied
-from stepline.local.cloud.account import aws_error_code
 from stepline.local.proof.proof_client import ProofClient
 from stepline.local.proof.proof_row import Evidence, require
 from stepline.local.proof.proved_stage import NotRunError, ProvedStage
+from stepline.local.proof.stage_function import read_setting
 from stepline.model.wire.event import ClientEvent
-from stepline.settings import TABLE
 
 TOOL: Final = "react.plan"
 """A tool of every agent that any model calls on request, and that has no effect outside its conversation."""
@@ -106,12 +103,6 @@ def check_rule(stage: ProvedStage) -> None:
 
 
 def find_rules(stage: ProvedStage) -> dict[str, str]:
-    """Return the rules of approvals of the function that runs tools. Raises NotRunError if it cannot be read."""
-    name = f"{stage.machine_arn.rpartition(':')[2].rpartition('-')[0]}-act:live"
-    try:
-        found = stage.aws("lambda").get_function_configuration(FunctionName=name)
-    except ClientError as error:
-        raise NotRunError(f"the rules of {name} cannot be read: {aws_error_code(error)}") from error
-    text = found.get("Environment", {}).get("Variables", {}).get(TABLE["approvals"].variable, "")
-    rules: dict[str, str] = json.loads(text or "{}")
+    """Return the rules of approvals of the function that runs tools."""
+    rules: dict[str, str] = json.loads(read_setting(stage, "act", "approvals") or "{}")
     return rules
