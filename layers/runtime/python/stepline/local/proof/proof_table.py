@@ -11,6 +11,8 @@ from stepline.local.proof.row import (
     approval_rows,
     midturn_rows,
     program_rows,
+    restore_rows,
+    scan_rows,
     stream_rows,
     upgrade_rows,
 )
@@ -117,6 +119,13 @@ PROOFS: Final = (
         prove=account_rows.prove_upload,
     ),
     Proof(
+        name="upload-scan",
+        claim="The scanner refuses the test file of malware by its code, and accepts a clean file.",
+        prove=scan_rows.prove_scan,
+        turns=0,
+        needs=f"a scanner of uploads, and {FUNCTION_RIGHTS}",
+    ),
+    Proof(
         name="limits",
         claim="A limit refuses the next message by its code, and none after it is removed.",
         prove=account_rows.prove_limits,
@@ -127,6 +136,19 @@ PROOFS: Final = (
         name="receipts",
         claim="The receipt of a turn adds up: its calls to the turn, the turns to the whole, and the services to their sums.",
         prove=account_rows.prove_receipts,
+    ),
+    Proof(
+        name="restore",
+        claim="An exported conversation is imported with the same turns and files, and continues.",
+        prove=restore_rows.prove_restore,
+        turns=2,
+    ),
+    Proof(
+        name="recovery",
+        claim="The table and the bucket keep what a restore to an earlier time needs.",
+        prove=restore_rows.prove_recovery,
+        turns=0,
+        needs=f"a stage that keeps its data, and {restore_rows.BACKUP_RIGHTS}",
     ),
     Proof(
         name="erasure",

@@ -30,7 +30,7 @@ DELETED: Final = "conversation_deleted"
 REFUSED_NAME: Final = "proof.exe"
 REFUSED_CODE: Final = "type_not_allowed"
 CENT: Final = 1e-6
-PLAN: Final = "Write a file proof.md with the word finch in it and read it back."
+WRITE_REQUEST: Final = "Write a file proof.md with the word finch in it and read it back."
 
 
 def prove_limits(stage: ProvedStage, conversation: str) -> Evidence:
@@ -64,7 +64,7 @@ def judge_restored(before: Limits, after: Limits) -> None:
 
 def prove_receipts(stage: ProvedStage, conversation: str) -> Evidence:
     """Let a turn of several rounds run, and add up its receipt."""
-    ask(stage, conversation, PLAN)
+    ask(stage, conversation, WRITE_REQUEST)
     receipts = stage.api.get_receipts(conversation)
     judge_receipts(receipts)
     (turn,) = receipts.turns
