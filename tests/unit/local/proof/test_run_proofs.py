@@ -1,5 +1,6 @@
 """Running proofs: every row gets a verdict, a failed one ends nothing, and no row begins that may exceed the bound."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,8 +167,18 @@ def test_an_unknown_price_counts_as_estimated():
         purse.check(row("second"))
 
 
+def test_a_request_that_aws_charges_counts_towards_the_bound():
+    purse, asking = Purse(0.015, is_free=True, pays_aws=True), replace(row("bill", turns=0), usd=0.01)
+    purse.check(asking)
+    assert purse.pay(asking, None) == 0.01
+    with pytest.raises(NotRunError):
+        purse.check(asking)
+
+
 def test_an_emulated_stage_pays_for_no_service():
-    assert Purse(0.0, is_free=True, pays_aws=False).pay(row("first"), receipts(0.0, aws_usd=1.0)) == 0.0
+    purse = Purse(0.0, is_free=True, pays_aws=False)
+    assert purse.pay(row("first"), receipts(0.0, aws_usd=1.0)) == 0.0
+    purse.check(replace(row("bill", turns=0), usd=0.01))
 
 
 def test_rows_have_different_names_and_a_sentence_each():

@@ -20,6 +20,8 @@ class NotHeldError(Exception):
 class Proof:
     """A row of the table of proofs. `claim` is one sentence; `turns` is the most turns of the model that it takes.
 
+    `usd` is what AWS charges for it besides, `drift` names the known differences of an emulator that touch it.
+
     `needs` names what the stage or this machine must have, or is "". `prove` gets the stage and the name of a new
     conversation, and returns what it saw. It raises NotHeldError, NotRunError, or a SteplineError of the client.
     """
@@ -28,7 +30,9 @@ class Proof:
     claim: str
     prove: Callable[[ProvedStage, str], Evidence]
     turns: int = 1
+    usd: float = 0.0
     needs: str = ""
+    drift: tuple[str, ...] = ()
 
 
 def require(holds: bool, sentence: str) -> None:

@@ -9,6 +9,7 @@ from stepline.local.proof.row import (
     access_rows,
     account_rows,
     approval_rows,
+    bill_rows,
     midturn_rows,
     program_rows,
     restore_rows,
@@ -136,6 +137,14 @@ PROOFS: Final = (
         name="receipts",
         claim="The receipt of a turn adds up: its calls to the turn, the turns to the whole, and the services to their sums.",
         prove=account_rows.prove_receipts,
+    ),
+    Proof(
+        name="bill",
+        claim="The account used at least the units that yesterday's receipts name.",
+        prove=bill_rows.prove_bill,
+        turns=0,
+        usd=bill_rows.REQUEST_USD,
+        needs=bill_rows.BILL_RIGHT,
     ),
     Proof(
         name="restore",

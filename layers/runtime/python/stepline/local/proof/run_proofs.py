@@ -33,7 +33,7 @@ ENDED: Final = "the run ended before this row"
 
 def estimate_usd(proofs: Iterable[Proof], turn_usd: float = TURN_USD) -> float:
     """Return the estimate for these rows."""
-    return sum(proof.turns for proof in proofs) * turn_usd
+    return sum(proof.turns * turn_usd + proof.usd for proof in proofs)
 
 
 class Purse:
@@ -50,16 +50,24 @@ class Purse:
 
     def check(self, proof: Proof) -> None:
         """Raise NotRunError if a row may exceed the bound; turns without a known price count as estimated."""
-        if self._charged_usd + estimate_usd([proof], self._turn_usd) > self.bound_usd and proof.turns:
+        estimated = self._estimate(proof)
+        if estimated and self._charged_usd + estimated > self.bound_usd:
             raise NotRunError(f"it may cost more than is left of ${self.bound_usd:.2f}: --usd sets the bound")
+
+    def _estimate(self, proof: Proof) -> float:
+        return proof.turns * self._turn_usd + self._fixed(proof)
+
+    def _fixed(self, proof: Proof) -> float:
+        return proof.usd if self._pays_aws else 0.0
 
     def pay(self, proof: Proof, receipts: Receipts | None) -> float | None:
         """Add the cost of a row and return it; None if a price is not known. Without receipts it counts as estimated."""
-        estimated = estimate_usd([proof], self._turn_usd)
+        estimated, fixed = self._estimate(proof), self._fixed(proof)
         if receipts is None:
             self._charged_usd += estimated
-            return 0.0 if not estimated else None
-        usd = receipts.usd + (receipts.aws_usd if self._pays_aws else 0.0)
+            self.spent_usd += fixed
+            return fixed if estimated == fixed else None
+        usd = fixed + receipts.usd + (receipts.aws_usd if self._pays_aws else 0.0)
         self.spent_usd += usd
         self.priced = self.priced and receipts.priced
         self._charged_usd += usd if receipts.priced else max(usd, estimated)
