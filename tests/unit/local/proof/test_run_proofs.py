@@ -12,6 +12,7 @@ from stepline.inspection.receipt import Receipts, TurnReceipt
 from stepline.inspection.rounds import Tokens
 from stepline.local.caller import Caller as StageCaller
 from stepline.local.client.http_api import HttpApi
+from stepline.local.proof.known_drift import DRIFTS
 from stepline.local.proof.proof_row import NotHeldError, Proof
 from stepline.local.proof.proof_table import PROOFS
 from stepline.local.proof.proved_stage import NotRunError, ProvedStage
@@ -37,11 +38,11 @@ def run():
     with served(ApiServer(Caller(Conversation().ports))) as url:
         caller = StageCaller(url="", user="u", home=Path(), token=lambda: TOKEN, api_url=url)
 
-        def run(*proofs, usd=2.0, is_free=False, save=lambda _: None):
+        def run(*proofs, usd=2.0, is_free=False, save=lambda _: None, local=False):
             stage = ProvedStage(
                 name="trial",
                 region="eu-central-1",
-                caller=caller,
+                caller=replace(caller, local=local),
                 api=HttpApi(url, lambda: TOKEN),
                 mint=lambda _role, _ttl_s: TOKEN,
                 aws=lambda _service: None,
@@ -119,6 +120,14 @@ def test_an_unexpected_error_is_named_by_its_type(run):
     assert run(row("first", KeyError("a"))).rows[0].why == "KeyError: 'a'"
 
 
+def test_only_an_emulated_stage_has_drift(run):
+    tried = replace(row("first"), drift=("sizes",))
+    here, there = run(tried, local=True), run(tried)
+    assert here.rows[0].drift == ("sizes",)
+    assert here.drift == DRIFTS
+    assert (there.rows[0].drift, there.drift) == ((), {})
+
+
 def test_the_report_is_saved_after_each_row(run):
     saved = []
     run(row("first"), row("second", KeyError("a")), save=saved.append)
@@ -181,6 +190,7 @@ def test_an_emulated_stage_pays_for_no_service():
     purse.check(replace(row("bill", turns=0), usd=0.01))
 
 
-def test_rows_have_different_names_and_a_sentence_each():
+def test_rows_have_different_names_a_sentence_each_and_known_drift():
     assert len({proof.name for proof in PROOFS}) == len(PROOFS)
+    assert {name for proof in PROOFS for name in proof.drift} <= DRIFTS.keys()
     assert all(proof.claim[0].isupper() and proof.claim.endswith(".") for proof in PROOFS)

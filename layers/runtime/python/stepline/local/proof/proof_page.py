@@ -50,7 +50,11 @@ def _page(report: ProofReport) -> Iterator[str]:
     yield f"<h1>Proof of stage {_text(report.stage)}: {verdict}</h1>\n<p>{_text(summarise_proofs(report))}</p>\n<table>\n"
     facts = {
         "Stepline": report.version,
+        "Python": report.python,
         "region": report.region,
+        "state machine": f"{report.versions.machine} {report.versions.revision}".strip()
+        or report.versions.unknown,
+        "functions": ", ".join(f"{name} {which}" for name, which in report.versions.functions.items()),
         "models": ", ".join(report.models) or "none answered",
         "began": report.started_at,
         "bound": f"${report.usd_bound:.2f}",
@@ -60,12 +64,19 @@ def _page(report: ProofReport) -> Iterator[str]:
     yield "</table>\n<h2>Claims</h2>\n<table>\n<tr><th>proof</th><th>result</th><th>claim</th><th>seen</th><th>seconds</th><th>dollars</th></tr>\n"
     for row in report.rows:
         yield from _row(row)
-    yield "</table>\n</body>\n</html>\n"
+    yield "</table>\n"
+    if report.drift:
+        yield "<h2>Known drift</h2>\n<p>The emulator differs from AWS: a row that is held on it does not prove this.</p>\n<table>\n"
+        for name, sentence in report.drift.items():
+            yield f"<tr><th>{_text(name)}</th><td>{_text(sentence)}</td></tr>\n"
+        yield "</table>\n"
+    yield "</body>\n</html>\n"
 
 
 def _row(row: ProofResult) -> Iterator[str]:
     reason = f"{row.why} ({row.code})" if row.code else row.why
     why = f'<br><span class="{_MARKS[row.verdict]}">{_text(reason)}</span>' if reason else ""
+    drift = f'<br><span class="muted">drift: {_text(", ".join(row.drift))}</span>' if row.drift else ""
     seen = {**({"conversation": row.conversation} if row.conversation else {}), **row.evidence}
     shown = "<br>".join(
         f'<span class="muted">{_text(name)}</span> {_text(str(value))}' for name, value in seen.items()
@@ -73,7 +84,7 @@ def _row(row: ProofResult) -> Iterator[str]:
     usd = "unknown" if row.usd is None else f"{row.usd:.4f}"
     yield (
         f'<tr><td>{_text(row.name)}</td><td class="{_MARKS[row.verdict]}">{_text(row.verdict)}</td>'
-        f"<td>{_text(row.claim)}{why}</td><td>{shown}</td><td>{row.seconds:.1f}</td><td>{usd}</td></tr>\n"
+        f"<td>{_text(row.claim)}{why}{drift}</td><td>{shown}</td><td>{row.seconds:.1f}</td><td>{usd}</td></tr>\n"
     )
 
 

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from platform import python_version
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,8 +14,9 @@ from msgspec.structs import replace
 
 from stepline.errors import SteplineError
 from stepline.inspection.receipt import Receipts
+from stepline.local.proof.known_drift import DRIFTS
 from stepline.local.proof.obstacle import find_obstacle
-from stepline.local.proof.proof_report import ProofReport, ProofResult
+from stepline.local.proof.proof_report import ProofReport, ProofResult, StageVersions
 from stepline.local.proof.proof_row import NotHeldError, Proof
 from stepline.local.proof.proved_stage import NotRunError, ProvedStage
 from stepline.model.ids import utc
@@ -84,6 +86,7 @@ def run_proofs(
     clock: Clock,
     progress: Callable[[ProofResult], None],
     save: Callable[[ProofReport], None] = lambda _: None,
+    versions: StageVersions | None = None,
 ) -> ProofReport:
     """Run every row, also after one that failed, and report each; rows that may exceed `usd` are not run.
 
@@ -93,7 +96,14 @@ def run_proofs(
     purse = Purse(usd, is_free=stage.is_free, pays_aws=not stage.caller.local)
     rows, models = list[ProofResult](), dict[str, None]()
     report = ProofReport(
-        version=version("stepline"), stage=stage.name, region=stage.region, started_at=began, usd_bound=usd
+        version=version("stepline"),
+        python=python_version(),
+        stage=stage.name,
+        region=stage.region,
+        started_at=began,
+        usd_bound=usd,
+        versions=versions or StageVersions(),
+        drift=DRIFTS if stage.caller.local else {},
     )
     for number, proof in enumerate(proofs, 1):
         row_s, conversation = clock.monotonic_s(), f"proof-{proof.name}-{secrets.token_hex(4)}"
@@ -107,6 +117,7 @@ def run_proofs(
             conversation=conversation if receipts else "",
             seconds=round(clock.monotonic_s() - row_s, 2),
             usd=cost,
+            drift=proof.drift if stage.caller.local else (),
         )
         progress(result)
         rows.append(result)

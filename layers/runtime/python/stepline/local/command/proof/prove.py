@@ -57,6 +57,7 @@ def prove(
     from stepline.local.proof.proof_table import PROOFS
     from stepline.local.proof.proved_stage import find_proved
     from stepline.local.proof.run_proofs import estimate_usd, make_folder_name, run_proofs
+    from stepline.local.proof.stage_versions import read_versions
     from stepline.local.safe_text import clean_line
     from stepline.local.terminal.json_lines import render_json_line
     from stepline.local.terminal.output import progress
@@ -81,7 +82,9 @@ def prove(
     def save(made: ProofReport) -> None:
         _write(folder, made)
 
-    made = run_proofs(stage, PROOFS, usd=usd, clock=SystemClock(), progress=show, save=save)
+    made = run_proofs(
+        stage, PROOFS, usd=usd, clock=SystemClock(), progress=show, save=save, versions=read_versions(stage)
+    )
     progress(f"{summarise_proofs(made)}: {folder / 'proof.html'}")
     sys.exit(0 if made.ok else 1)
 
