@@ -27,6 +27,7 @@ APPROVALS = "STEPLINE_APPROVALS"
 TRACING = "STEPLINE_TRACING"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PATIENCE = "OTEL_EXPORTER_OTLP_TIMEOUT"
+SCANNER = "APP_AV_SCAN"
 MESSAGES = "STEPLINE_USER_MESSAGES_PER_MINUTE"
 OPEN_TURNS = "STEPLINE_OPEN_TURNS"
 LOOP = ("decide", "act", "close")
@@ -120,6 +121,14 @@ def over_wire(stage, wire: str, **more: Any) -> Iterator[None]:
 def approvals(stage, rules: dict[str, str]) -> Iterator[None]:
     """Let calls of the stage need a person, by these rules."""
     with _configured(stage, "act", {APPROVALS: json.dumps(rules)}):
+        yield
+
+
+@contextmanager
+def scanned_by(stage, daemon) -> Iterator[None]:
+    """Let the uploads of the stage be scanned by a daemon of ClamAV on this machine."""
+    chosen = {SCANNER: "clamd", "CLAMAV_HOST": "127.0.0.1", "CLAMAV_PORT": str(daemon.port)}
+    with _configured(stage, "preflight", chosen):
         yield
 
 

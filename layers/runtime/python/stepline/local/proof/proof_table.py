@@ -15,6 +15,7 @@ from stepline.local.proof.row import (
     restore_rows,
     scan_rows,
     stream_rows,
+    task_rows,
     upgrade_rows,
 )
 from stepline.local.proof.stage_function import FUNCTION_RIGHTS
@@ -115,6 +116,13 @@ PROOFS: Final = (
         prove=program_rows.prove_jail,
         needs="programs",
         drift=("programs",),
+    ),
+    Proof(
+        name="task-kill",
+        claim="A program whose task is stopped has a result with a code, does not run again, and its turn goes on.",
+        prove=task_rows.prove_task_loss,
+        needs=f"programs in tasks, {FUNCTION_RIGHTS}, and {task_rows.TASK_RIGHTS}",
+        drift=("tasks",),
     ),
     Proof(
         name="approval-denied",

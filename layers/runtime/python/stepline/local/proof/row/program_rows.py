@@ -18,7 +18,7 @@ from stepline.local.proof.row.stream_rows import settle_turn
 from stepline.local.user_archive import fetch_file
 
 EXEC: Final = "exec_tools.execute_code_python"
-CODE: Final = "code_exec.code"
+CODE_EVENT: Final = "code_exec.code"
 LOG: Final = "code_exec.log"
 RESULT: Final = "react.tool.result"
 NO_PROGRAMS: Final = frozenset(
@@ -79,21 +79,23 @@ def run_given(client: ProofClient, program: str) -> Ran:
 
 
 def find_run(client: ProofClient, program: str) -> Ran:
-    """Return the one run of a program. Raises NotHeldError for several, NotRunError if it did not run as it is."""
+    """Return the first run of a program: what a model runs again is another call.
+
+    Raises NotHeldError unless it has one result, NotRunError if the model did not run the program as it is.
+    """
     calls = [
         str(event.data["execution_id"])
-        for _, event in client.events(CODE)
+        for _, event in client.events(CODE_EVENT)
         if str(event.data["text"]).strip() == program.strip()
     ]
-    results = [event.data for _, event in client.events(RESULT) if event.data.get("call_id") in calls]
-    codes = {str(data.get("code", "")) for data in results}
-    if absent := sorted(codes & NO_PROGRAMS):
-        raise NotRunError(f"the stage runs no programs: {absent[0]}")
     if not calls:
         raise NotRunError("the model did not run the program as it was given")
-    require(len(calls) == len(results) == 1, f"{len(calls)} calls of the program have {len(results)} results")
-    logs = [event.data for _, event in client.events(LOG) if event.data.get("execution_id") == calls[0]]
+    results = [event.data for _, event in client.events(RESULT) if event.data.get("call_id") == calls[0]]
+    require(len(results) == 1, f"the call of the program has {len(results)} results")
     (result,) = results
+    if result.get("code", "") in NO_PROGRAMS:
+        raise NotRunError(f"the stage runs no programs: {result['code']}")
+    logs = [event.data for _, event in client.events(LOG) if event.data.get("execution_id") == calls[0]]
     return Ran(
         call=calls[0],
         log="".join(str(data["text"]) for data in logs),
