@@ -83,6 +83,9 @@ bench: up $(TOOLS)  ## measure, and write bench/results.json; `make bench TOPICS
 load: up $(TOOLS)  ## a hundred conversations at once on the local stage; `make load SIZE=30`; fails if anything is lost
 	@python -m bench.load $(SIZE)
 
+storm: $(TOOLS)  ## releases replace each other while turns run, 1,000 seeds; `make storm SEEDS=20`; fails if a turn is lost, repeated or changed
+	@python -m bench.storm $(SEEDS)
+
 simulate: $(TOOLS)  ## what breaks first at 10 to 100,000 turns at once, by the quotas of an account
 	@python -m bench.simulate
 
@@ -173,5 +176,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak mutants check e2e iam matrix bench load docs synth checkov exec-env image dist up down clean lock
+.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak mutants check e2e iam matrix bench load storm docs synth checkov exec-env image dist up down clean lock
 .DEFAULT_GOAL := help

@@ -1,0 +1,88 @@
+"""Releases replace each other while turns run: no turn is stranded, repeated or changed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.deploy_storm import release_tree
+from tests.contract.deploy_storm.course import draw_course
+from tests.contract.deploy_storm.mixed_stage import Stage, open_stage
+from tests.contract.deploy_storm.outcome import facts_of
+from tests.contract.deploy_storm.release_tree import (
+    NEXT,
+    RELEASES,
+    ReleaseMissingError,
+    ReleaseTree,
+    has_history,
+    packages_of,
+)
+from tests.contract.deploy_storm.rollout import Rollout
+from tests.contract.deploy_storm.storm import Storm
+from tests.contract.deploy_storm.trial import Report, play_seed
+from tests.support.budget import budget
+
+SEEDS = budget(10, 1_000, nightly=200)
+MOTO_SEEDS = budget(1, 10)
+
+pytestmark = pytest.mark.skipif(
+    not has_history(), reason="a copy of the files has no history; clones that lack a release fail"
+)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with open_stage() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def releases() -> list[ReleaseTree]:
+    return [ReleaseTree(name) for name in (*RELEASES, NEXT)]
+
+
+def test_turns_are_the_same_whichever_releases_run_their_steps(
+    stage: Stage, releases: list[ReleaseTree]
+) -> None:
+    report = Report()
+    for seed in range(SEEDS):
+        play_seed(stage, releases, seed, report)
+    assert report.problems == []
+    assert len(report.pairs) == len(releases) ** 2
+
+
+def rename_answers() -> None:
+    """Let a release store the field `answer` under another name, which only this release reads."""
+    log: Any = importlib.import_module("stepline.adapters.aws.log")
+    encode, decode = log.encode_batch, log.decode_batch
+    log.encode_batch = lambda batch: encode(batch).replace(b'"answer":', b'"reply":')
+    log.decode_batch = lambda body: decode(body.replace(b'"reply":', b'"answer":'))
+
+
+def test_a_release_that_renames_a_field_is_found(stage: Stage, releases: list[ReleaseTree]) -> None:
+    report = Report()
+    later = ReleaseTree(NEXT, "later", rename_answers)
+    for seed in range(4):
+        play_seed(stage, [releases[-1], later], seed, report)
+    assert any("changed" in problem for problem in report.problems)
+
+
+def test_the_shared_table_and_bucket_answer_as_moto_does(stage: Stage) -> None:
+    def play(opened: Stage, seed: int) -> object:
+        course, alone = draw_course(seed, forks=True), Rollout("alone", [ReleaseTree(NEXT)], "")
+        return facts_of(Storm(opened, course, alone).play())
+
+    with open_stage(over_moto=True) as over_moto:
+        for seed in range(MOTO_SEEDS):
+            assert play(over_moto, seed) == play(stage, seed)
+
+
+def test_a_clone_that_lacks_a_release_is_refused_with_the_command_that_fetches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(release_tree.RELEASES, "0.0.9", "0" * 40)
+    with pytest.raises(ReleaseMissingError, match=r"lacks commit 0{40}, release 0\.0\.9: fetch it with"):
+        packages_of("0.0.9")
