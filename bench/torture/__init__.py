@@ -1,0 +1,1 @@
+"""The torture matrix: twelve faults on this runtime and on others."""

@@ -1,0 +1,38 @@
+"""The subjects of the matrix. A further one is a row, and a module of `subjects`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final, cast
+
+from bench.torture.subject import Place, Subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectKind:
+    """A subject: its name and title, the sentence about its settings, and its module.
+
+    `settings` says how it is run and which durability is on, by its documentation. The module has `open_subject(place)`,
+    which installs what it needs and returns a Subject that is not started, and `versions()`, the text of the versions. Both
+    raise NoPeerError if it cannot run here.
+    """
+
+    name: str
+    title: str
+    settings: str
+    module: str
+
+    def open(self, place: Place) -> Subject:
+        """Return the subject, not started. Raises NoPeerError."""
+        return cast("Callable[[Place], Subject]", import_module(self.module).open_subject)(place)
+
+    def versions(self) -> str:
+        """Return what its packages are called and which versions are installed. Raises NoPeerError."""
+        return cast("Callable[[], str]", import_module(self.module).versions)()
+
+
+SUBJECTS: Final[tuple[SubjectKind, ...]] = ()
+LEFT_OUT: Final[dict[str, str]] = {}
+"""Peers that are not run, and why."""

@@ -1,0 +1,1 @@
+"""The subjects: an adapter each, from the protocol to the documented ways of a runtime."""
