@@ -43,7 +43,7 @@ FAULTS: Final = (
     Fault(
         "events_missed",
         "20,000 events missed",
-        "The client disconnects at the beginning of an answer of the given number of pieces, and returns when all are "
+        "The client disconnects after five pieces of an answer of the given number of pieces, and returns when all are "
         "produced.",
         "The client that returns gets the whole answer, and each piece of it once.",
     ),

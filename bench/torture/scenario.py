@@ -109,7 +109,7 @@ def _approve(trial: Trial, word: str) -> None:
 def client_gone(trial: Trial) -> None:
     """Disconnect in mid-answer, and come back later."""
     pieces, ms = trial.long
-    _missed(trial, pieces, ms, FEW, lambda _: time.sleep(trial.patience.gone_s))
+    _missed(trial, pieces, ms, lambda _: time.sleep(trial.patience.gone_s))
     trial.notes.append(f"gone for {trial.patience.gone_s:.0f} s")
 
 
@@ -121,15 +121,15 @@ def events_missed(trial: Trial) -> None:
     def wait(word: str) -> None:
         trial.wait(lambda: word_sent(word), f"the model's {pieces} pieces were not read")
 
-    _missed(trial, pieces, 0, 1, wait)
+    _missed(trial, pieces, 0, wait)
     trial.notes.append(f"{pieces} pieces")
 
 
-def _missed(trial: Trial, pieces: int, ms: int, before: int, absent: Callable[[str], None]) -> None:
+def _missed(trial: Trial, pieces: int, ms: int, absent: Callable[[str], None]) -> None:
     word = trial.word()
     with trial.watch() as client:
         trial.send(say(word, pieces, ms))
-        client.until_pieces(before, trial.patience.wait_s)
+        client.until_pieces(FEW, trial.patience.wait_s)
     absent(word)
     with _returned(trial, client) as back:
         seen = trial.answered(word)
