@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peer import NoPeerError
 from bench.torture.fault import FAULTS, Fault
+from bench.torture.model_server import ModelServer
 from bench.torture.results import Column, read_results, write_results
 from bench.torture.run_matrix import report, run_cell
 from bench.torture.subject_table import SUBJECTS, SubjectKind
@@ -26,30 +28,42 @@ QUICK = Patience(gone_s=20, throttled_s=5, missed=2_000)
 def main() -> int:
     """Run the cells that are asked for; after each, the results and the page are written."""
     asked = _parser().parse_args()
-    patience = QUICK if asked.quick else Patience()
     kinds = [kind for kind in SUBJECTS if not asked.only or kind.name in asked.only]
     faults = [fault for fault in FAULTS if not asked.fault or fault.name in asked.fault]
+    with ModelServer() as model:
+        return _run_all(kinds, faults, QUICK if asked.quick else Patience(), model, stores=not asked.quick)
+
+
+def _run_all(
+    kinds: Sequence[SubjectKind],
+    faults: Sequence[Fault],
+    patience: Patience,
+    model: ModelServer,
+    *,
+    stores: bool,
+) -> int:
     ours_held = True
     for kind in kinds:
         for fault in faults:
-            column = _run(kind, fault, patience)
-            if not asked.quick:
+            column = _run(kind, fault, patience, model)
+            if stores:
                 write_results({**read_results(), kind.name: column})
                 PAGE.write_text(render_page(read_results()), encoding="utf-8")
             if kind.name == OURS:
                 ours_held = ours_held and column.cells[fault.name].verdict == "holds"
             if column.left_out:
                 break
+        kind.close()
     return 0 if ours_held else 1
 
 
-def _run(kind: SubjectKind, fault: Fault, patience: Patience) -> Column:
+def _run(kind: SubjectKind, fault: Fault, patience: Patience, model: ModelServer) -> Column:
     """Return the subject's column with this cell run anew."""
     today = dt.datetime.now(dt.UTC).date().isoformat()
     before = read_results().get(kind.name, Column())
     try:
         versions = kind.versions()
-        cell = run_cell(kind.open, fault, patience)
+        cell = run_cell(kind.open, fault, patience, model)
     except NoPeerError as error:
         report(f"{kind.name}: left out: {error}")
         return Column(date=today, left_out=str(error))

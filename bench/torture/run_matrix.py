@@ -18,10 +18,12 @@ from bench.torture.subject import NotOfferedError, NotRunError, Place, RefusedEr
 from bench.torture.trial import Patience, Trial
 
 
-def run_cell(open_subject: Callable[[Place], Subject], fault: Fault, patience: Patience) -> Cell:
+def run_cell(
+    open_subject: Callable[[Place], Subject], fault: Fault, patience: Patience, model: ModelServer
+) -> Cell:
     """Run a fault's scenario on a fresh subject. Raises NoPeerError; errors of this program are raised, too."""
     start_s = time.monotonic()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ModelServer() as model:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         store, ledger = Path(folder, "store"), Path(folder, "effects")
         store.mkdir()
         ledger.mkdir()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.torture.cell import CellError, require
-from bench.torture.model_server import say
+from bench.torture.reply import say
 from bench.torture.subject import RefusedError
 from bench.torture.trial import Trial, has_heard, piece_numbers
 from bench.torture.watch import Watch

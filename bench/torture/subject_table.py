@@ -32,7 +32,20 @@ class SubjectKind:
         """Return what its packages are called and which versions are installed. Raises NoPeerError."""
         return cast("Callable[[], str]", import_module(self.module).versions)()
 
+    def close(self) -> None:
+        """Leave what the module's cells have in common: `close_stage()`, if it has that."""
+        getattr(import_module(self.module), "close_stage", lambda: None)()
 
-SUBJECTS: Final[tuple[SubjectKind, ...]] = ()
+
+SUBJECTS: Final = (
+    SubjectKind(
+        name="stepline",
+        title="Stepline",
+        settings="on the local stage (an emulator of AWS's services), by `stepline up --bundle`, one websocket a client; "
+        "durability is always on. Killed: every process of its functions. Throttled: its functions' calls of DynamoDB are "
+        "answered with `ProvisionedThroughputExceededException`",
+        module="bench.torture.subjects.stepline_subject",
+    ),
+)
 LEFT_OUT: Final[dict[str, str]] = {}
 """Peers that are not run, and why."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from bench.torture.cell import CellError, require
 from bench.torture.effects import Effects
-from bench.torture.model_server import ModelServer, pieces_of, say
+from bench.torture.model_server import ModelServer
+from bench.torture.reply import pieces_of, say
 from bench.torture.subject import RefusedError, Subject, Transcript
 from bench.torture.watch import Watch
 

@@ -159,12 +159,15 @@ class Stage:
 
     def kill_workers(self, function):
         """Kill every worker process of one function of this stage; return how many there were."""
-        handler = f"lambdas.{function}.handler"
-        processes = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
-        pids = [int(process.name) for process in processes if self._is_worker(process, handler)]
+        pids = self.worker_pids(f"lambdas.{function}.handler")
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         return len(pids)
+
+    def worker_pids(self, handler="lambdas."):
+        """Return the ids of the worker processes of one handler of this stage, or of all."""
+        processes = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
+        return [int(process.name) for process in processes if self._is_worker(process, handler)]
 
     def _is_worker(self, process, handler):
         try:

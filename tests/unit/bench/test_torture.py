@@ -9,7 +9,8 @@ import pytest
 
 from bench.torture.cell import MEANINGS, Cell
 from bench.torture.fault import FAULTS
-from bench.torture.model_server import plan_reply
+from bench.torture.model_server import ModelServer
+from bench.torture.reply import plan_reply
 from bench.torture.results import Column, read_results, write_results
 from bench.torture.run_matrix import run_cell
 from bench.torture.scenario import SCENARIOS
@@ -28,7 +29,8 @@ BY_NAME = {fault.name: fault for fault in FAULTS}
 def cell(fault, flaw="", patience=PATIENCE):
     if fault == "stop_resumed":
         patience = replace(patience, pieces=5_000)  # which no machine reads before the stop
-    return run_cell(lambda place: MemorySubject(place, flaw), BY_NAME[fault], patience)
+    with ModelServer() as model:
+        return run_cell(lambda place: MemorySubject(place, flaw), BY_NAME[fault], patience, model)
 
 
 @pytest.mark.parametrize("fault", BY_NAME)
