@@ -97,8 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         text = read_request(body)
         self.owner.note_request(text)
-        planned = plan_reply(text)
-        reply = speak_stepline(body, planned) or planned
+        reply = speak_stepline(body, text) or plan_reply(text)
         anthropic = self.path.partition("?")[0].endswith("/messages")
         if not body.get("stream"):
             self._json(_whole_message(reply) if anthropic else _whole_completion(reply))

@@ -42,11 +42,16 @@ class Reply:
     pieces: tuple[tuple[str, float], ...] = ()
 
 
-def plan_reply(text: str) -> Reply:
-    """Return the reply to a request whose messages, calls included and results not, have this text."""
+def plan_reply(text: str, *, quotes: bool = False) -> Reply:
+    """Return the reply to a request whose messages, calls included and results not, have this text.
+
+    `quotes`: a request may quote a message in a second place, so each command counts once.
+    """
     waiting: list[tuple[str, str, int, int]] = []
     heard: dict[str, None] = {}
     for found in _TOKEN.finditer(text):
+        if quotes and (found["say"] or found["called"]) in heard:
+            continue
         if found["say"]:
             waiting.append(("say", found["say"], int(found["pieces"]), int(found["ms"])))
             heard[found["say"]] = None

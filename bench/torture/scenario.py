@@ -164,7 +164,7 @@ def _shown(trial: Trial, back: Watch, word: str, pieces: int) -> None:
         missing = f"the rest of the answer did not arrive at the client that returned, which has {back.pieces} pieces"
         back.until(lambda _: last in back.shown, trial.patience.wait_s, missing)
     back.drain()
-    numbers = piece_numbers(back.streamed, word)
+    numbers = piece_numbers(back.streamed, word, is_running=True)
     twice = len(numbers) - len(set(numbers))
     require(
         not twice, "repeated", f"{twice} of {pieces} pieces were streamed twice to the client that returned"

@@ -46,6 +46,14 @@ SUBJECTS: Final = (
         "answered with `ProvisionedThroughputExceededException`",
         module="bench.torture.subjects.stepline_subject",
     ),
+    SubjectKind(
+        name="langgraph",
+        title="LangGraph server",
+        settings="`langgraph dev` with its file persistence and the SQLite checkpointer in `langgraph.json`; `create_agent` with "
+        "`HumanInTheLoopMiddleware`; background runs with `durability=sync`, `stream_resumable`, and `multitask_strategy=enqueue` "
+        "for messages to a running thread; clients join the thread's stream with `Last-Event-ID`",
+        module="bench.torture.subjects.langgraph_subject",
+    ),
 )
 LEFT_OUT: Final[dict[str, str]] = {}
 """Peers that are not run, and why."""

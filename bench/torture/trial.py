@@ -154,9 +154,9 @@ class Trial:
         require(not absent, "lost", "the model of the next turn did not see the earlier message")
 
 
-def piece_numbers(text: str, word: str) -> list[int]:
-    """Return the numbers of the pieces of a word's answer in a text."""
-    return [int(at) for at in re.findall(rf"\b{word}\.(\d+)", text)]
+def piece_numbers(text: str, word: str, *, is_running: bool = False) -> list[int]:
+    """Return the numbers of the pieces of a word's answer in a text; the last of a running one may be cut."""
+    return [int(at) for at in re.findall(rf"\b{word}\.(\d+)\b{'(?!$)' if is_running else ''}", text)]
 
 
 def has_heard(seen: Transcript, word: str) -> bool:
