@@ -54,6 +54,15 @@ SUBJECTS: Final = (
         "for messages to a running thread; clients join the thread's stream with `Last-Event-ID`",
         module="bench.torture.subjects.langgraph_subject",
     ),
+    SubjectKind(
+        name="eve",
+        title="eve",
+        settings="`eve build` and `eve start` on the local world, their default for a server of one's own; sessions, streams by "
+        "index, `cancel` and the turn policy `steer` of its HTTP API; a thread's first message is its `operationId`. "
+        "`WORKFLOW_INLINE_OWNERSHIP_LEASE_SECONDS` is 1, so that a step of a killed process starts again within the time "
+        "that is waited here; the default is 860",
+        module="bench.torture.subjects.eve_subject",
+    ),
 )
 LEFT_OUT: Final[dict[str, str]] = {}
 """Peers that are not run, and why."""

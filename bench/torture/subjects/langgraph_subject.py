@@ -122,7 +122,7 @@ class LangGraphSubject:
         """Join the thread's stream after an event's id."""
         ask("POST", f"{self._url}/threads", {"thread_id": thread, "if_exists": "do_nothing"})
         headers = {"Last-Event-ID": after} if after else {}
-        url = f"{self._url}/threads/{thread}/stream?stream_modes=run_modes&stream_modes=lifecycle"
+        url = f"{self._url}/threads/{thread}/stream"
         return LangGraphStream(EventSource(url, headers))
 
     def read(self, thread: str) -> Transcript:
