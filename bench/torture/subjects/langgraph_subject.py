@@ -7,12 +7,12 @@ the server's own openapi.json.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from bench.torture.http_json import EventSource, ask
 from bench.torture.subject import (
     Event,
     Message,
@@ -23,16 +23,13 @@ from bench.torture.subject import (
     Stream,
     Transcript,
 )
-from bench.torture.worker_process import WorkerProcess, free_port, python_environment, python_versions
+from bench.torture.subjects.json_api import JsonApi, Lines, free_port
+from bench.torture.subjects.node_app import PEERS, NodeApp
+from bench.torture.subjects.python_peer import install_python, python_versions
 
-PEER: Final = Path(__file__).parents[1] / "peers" / "langgraph"
 FILES: Final = ("agent.py", "checkpointer.py", "langgraph.json")
 GRAPH: Final = "agent"
 ACTIVE: Final = ("pending", "running")
-
-
-def _environment() -> Path:
-    return python_environment("langgraph", PEER / "requirements.txt")
 
 
 def versions() -> str:
@@ -44,12 +41,12 @@ def versions() -> str:
         "langchain",
         "langgraph-checkpoint-sqlite",
     )
-    return python_versions(_environment(), *names)
+    return python_versions("langgraph", *names)
 
 
 def open_subject(place: Place) -> LangGraphSubject:
     """Return the subject. Raises NoPeerError."""
-    return LangGraphSubject(place, _environment())
+    return LangGraphSubject(place, install_python("langgraph"))
 
 
 class LangGraphSubject:
@@ -58,9 +55,17 @@ class LangGraphSubject:
     def __init__(self, place: Place, environment: Path) -> None:
         """Copy the application into the folder."""
         for name in FILES:
-            shutil.copy(PEER / name, place.folder / name)
+            shutil.copy(PEERS / "langgraph" / name, place.folder / name)
         port = free_port()
-        self._url = f"http://127.0.0.1:{port}"
+        self._port, self._api = port, JsonApi(port)
+        self._folder = place.folder
+        self._variables = {
+            **os.environ,  # noqa: TID251 - a server gets this process's variables
+            "TORTURE_EFFECTS": str(place.effects.folder),
+            "TORTURE_MODEL": place.model_url,
+            "LANGSMITH_TRACING": "false",
+            "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        }
         command = [
             str(environment / "bin/langgraph"),
             "dev",
@@ -69,34 +74,28 @@ class LangGraphSubject:
             "--port",
             str(port),
         ]
-        variables = {
-            "TORTURE_EFFECTS": str(place.effects.folder),
-            "TORTURE_MODEL": place.model_url,
-            "PATH": f"{environment / 'bin'}:/usr/bin:/bin",
-            "LANGSMITH_TRACING": "false",
-            "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-        }
-        self._worker = WorkerProcess(command, place.folder, variables, f"{self._url}/ok")
+        self._app = NodeApp(command, place.folder / "log", self._api, "/ok")
 
     def start(self) -> None:
         """Start the server."""
-        self._worker.start()
+        self._app.start(self._folder, self._variables)
 
     def close(self) -> None:
         """Kill it."""
-        self._worker.kill()
+        self._app.kill()
 
     def kill(self) -> None:
         """Kill it."""
-        self._worker.kill()
+        self._app.kill()
 
     def restart(self, release: Release = "one") -> None:
         """Start it in the same folder; it continues its queue by itself."""
-        self._worker.start({"TORTURE_RELEASE": release})
+        self._app.kill()  # one that killed itself is waited for
+        self._app.start(self._folder, {**self._variables, "TORTURE_RELEASE": release})
 
     def deploy(self, release: Release) -> None:
         """End it, and start the other release in the same folder."""
-        self._worker.end()
+        self._app.terminate()
         self.restart(release)
 
     def send(self, thread: str, text: str, message_id: str) -> None:
@@ -116,21 +115,20 @@ class LangGraphSubject:
             "multitask_strategy": "enqueue",
             "if_not_exists": "create",
         }
-        ask("POST", f"{self._url}/threads/{thread}/runs", {**settings, **asked})
+        self._api.call("POST", f"/threads/{thread}/runs", {**settings, **asked})
 
     def connect(self, thread: str, after: str = "") -> Stream:
         """Join the thread's stream after an event's id."""
-        ask("POST", f"{self._url}/threads", {"thread_id": thread, "if_exists": "do_nothing"})
-        headers = {"Last-Event-ID": after} if after else {}
-        url = f"{self._url}/threads/{thread}/stream"
-        return LangGraphStream(EventSource(url, headers))
+        self._api.call("POST", "/threads", {"thread_id": thread, "if_exists": "do_nothing"})
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": after} if after else {})}
+        return LangGraphStream(Lines(self._port, ("GET", f"/threads/{thread}/stream", None), headers, None))
 
     def read(self, thread: str) -> Transcript:
         """Return the thread's state, the runs' status included."""
         try:
-            state = ask("GET", f"{self._url}/threads/{thread}/state")
-            runs = ask("GET", f"{self._url}/threads/{thread}/runs?limit=100")
-            status = ask("GET", f"{self._url}/threads/{thread}")
+            state = self._api.call("GET", f"/threads/{thread}/state")
+            runs = self._api.call("GET", f"/threads/{thread}/runs?limit=100")
+            status = self._api.call("GET", f"/threads/{thread}")
         except RefusedError as error:
             if str(error).startswith("404"):
                 return Transcript()
@@ -159,36 +157,40 @@ class LangGraphSubject:
 
     def stop(self, thread: str) -> None:
         """Cancel the running run."""
-        for run in ask("GET", f"{self._url}/threads/{thread}/runs?limit=100"):
+        for run in self._api.call("GET", f"/threads/{thread}/runs?limit=100"):
             if run["status"] in ACTIVE:
-                ask(
-                    "POST",
-                    f"{self._url}/threads/{thread}/runs/{run['run_id']}/cancel?action=interrupt&wait=false",
-                )
+                run_path = f"/threads/{thread}/runs/{run['run_id']}"
+                self._api.call("POST", f"{run_path}/cancel?action=interrupt&wait=false")
 
     def throttle(self, seconds: float) -> None:
-        """Lock the checkpoints for writers and readers: see `WorkerProcess`; threads and runs are in memory."""
+        """Raise NotRunError."""
         raise NotRunError("its threads and runs are in the process's memory, which cannot be throttled")
 
 
 class LangGraphStream:
     """A thread's stream as events."""
 
-    def __init__(self, source: EventSource) -> None:
+    def __init__(self, lines: Lines) -> None:
         """Keep the connection."""
-        self._source = source
+        self._lines = lines
 
     def close(self) -> None:
         """Disconnect."""
-        self._source.close()
+        self._lines.close()
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield the pieces of answers, interrupts and ends."""
+        """Yield the pieces of answers, interrupts and ends. An event's lines are `event`, `data` and `id`, in any order."""
         yield Event("ready")
-        for one in self._source:
-            data = json.loads(one.data) if one.data else None
-            for event in _events_of(one.event, data):
-                yield event._replace(cursor=one.id)
+        kind = data = ""
+        for line in self._lines:
+            name, _, value = line.partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data":
+                data = value
+            elif name == "id":
+                for event in _events_of(kind, json.loads(data or "null")):
+                    yield event._replace(cursor=value)
 
 
 def _events_of(kind: str, data: Any) -> Iterator[Event]:
