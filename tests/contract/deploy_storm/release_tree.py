@@ -26,8 +26,8 @@ AGENT: Final = "storm_agent"
 
 RELEASES: Final = {
     "0.1.0": "502abf4260babd90573c45000325514f66752cf1",
-    "6df6fb6d": "6df6fb6dc00706cb04509889b6e437c5e94baf1d",
     "652f13ba": "652f13ba5b7246fce5eb4253e66284b33ae2078f",
+    "0.2.0": "9c64e85fe0218687aa22acaf700e23b19a69af17",
 }
 """The last three releases by name, oldest first: their commits. Stages are deployed from landings, too."""
 NEXT: Final = "next"
