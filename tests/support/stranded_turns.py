@@ -65,7 +65,7 @@ def opened(
 ) -> tuple[Conversation, QuotaMachine]:
     """Return a stage with a turn open in each of `lanes` conversations, a minute ago.
 
-    The first `forks` of them are forks of one conversation. With `queued`, so many turns more wait for a slot.
+    The first `forks` of them are forks of one conversation. `queued` turns more wait for a slot.
     """
     conversation = Conversation(open_turns=lanes if queued else 0, **policy)
     machine = QuotaMachine(conversation.clock)
