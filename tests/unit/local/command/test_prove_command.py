@@ -91,3 +91,13 @@ def test_an_interrupt_leaves_the_rows_so_far(run, tmp_path):
     assert done.exit_code != 0
     assert TRIED == ["first", "second"]
     assert read(tmp_path) == [("first", "held"), ("second", "not run"), ("third", "not run")]
+
+
+def test_rows_are_chosen_by_their_name(run, tmp_path):
+    rows = (row("first"), row("second"), row("third"))
+    assert run("--yes", "--row", "third", "--row", "first", rows=rows).exit_code == 0
+    assert TRIED == ["first", "third"]
+    assert read(tmp_path) == [("first", "held"), ("third", "held")]
+    refused = run("--yes", "--row", "fourth", rows=rows)
+    assert refused.exit_code == 2
+    assert "first, second, third" in refused.output

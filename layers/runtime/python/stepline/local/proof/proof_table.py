@@ -101,7 +101,7 @@ PROOFS: Final = (
         prove=upgrade_rows.prove_upgrade,
         turns=3,
         needs=f"{FUNCTION_RIGHTS}, and {upgrade_rows.NEEDED}",
-        drift=("code",),
+        drift=("library",),
     ),
     Proof(
         name="program",

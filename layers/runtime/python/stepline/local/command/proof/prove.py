@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from stepline.local.command.cloud import profile_option, region_option
 
 if TYPE_CHECKING:
     from stepline.local.proof.proof_report import ProofReport, ProofResult
+    from stepline.local.proof.proof_row import Proof
 
 MARKS: Final = {"held": "held", "failed": "FAILED", "not run": "not run"}
 
@@ -31,6 +33,9 @@ MARKS: Final = {"held": "held", "failed": "FAILED", "not run": "not run"}
     metavar="AMOUNT",
     help="Run no row that may exceed this sum of dollars.",
 )
+@click.option(
+    "--row", "names", multiple=True, metavar="NAME", help="Run this row alone; may be given several times."
+)
 @yes_option
 @click.option(
     "--report",
@@ -40,7 +45,15 @@ MARKS: Final = {"held": "held", "failed": "FAILED", "not run": "not run"}
 )
 @json_option
 def prove(
-    *, login: Login, profile: str, region: str, usd: float, yes: bool, report: Path | None, as_json: bool
+    *,
+    login: Login,
+    profile: str,
+    region: str,
+    usd: float,
+    names: tuple[str, ...],
+    yes: bool,
+    report: Path | None,
+    as_json: bool,
 ) -> None:
     """Try the claims of a stage, and report what held.
 
@@ -54,7 +67,6 @@ def prove(
 
     from stepline.adapters.system import SystemClock
     from stepline.local.proof.proof_report import summarise_proofs
-    from stepline.local.proof.proof_table import PROOFS
     from stepline.local.proof.proved_stage import find_proved
     from stepline.local.proof.run_proofs import estimate_usd, make_folder_name, run_proofs
     from stepline.local.proof.stage_versions import read_versions
@@ -66,10 +78,11 @@ def prove(
         not login.stage and not login.user
     ):  # a row limits its user, and another one reads all their conversations
         login = Login(user=f"proof-{secrets.token_hex(4)}", stage="", token_command=login.token_command)
+    proofs = _choose_rows(names)
     stage = find_proved(login.caller(), login.stage, profile=profile, region=region)
     if not stage.is_free:
-        turns = sum(proof.turns for proof in PROOFS)
-        progress(f"{len(PROOFS)} rows, at most {turns} turns of the model: about ${estimate_usd(PROOFS):.2f}")
+        turns = sum(proof.turns for proof in proofs)
+        progress(f"{len(proofs)} rows, at most {turns} turns of the model: about ${estimate_usd(proofs):.2f}")
         if not yes and not confirm(f"spend at most ${usd:.2f}?"):
             sys.exit(1)
     folder = report or Path(make_folder_name(datetime.now(UTC), stage.name))
@@ -79,14 +92,27 @@ def prove(
         line = render_json_line(msgspec.to_builtins(result)) if as_json else clean_line(_line(result))
         click.echo(line)
 
-    def save(made: ProofReport) -> None:
-        _write(folder, made)
-
     made = run_proofs(
-        stage, PROOFS, usd=usd, clock=SystemClock(), progress=show, save=save, versions=read_versions(stage)
+        stage,
+        proofs,
+        usd=usd,
+        clock=SystemClock(),
+        progress=show,
+        save=partial(_write, folder),
+        versions=read_versions(stage),
     )
     progress(f"{summarise_proofs(made)}: {folder / 'proof.html'}")
     sys.exit(0 if made.ok else 1)
+
+
+def _choose_rows(names: tuple[str, ...]) -> tuple[Proof, ...]:
+    """Return the rows of these names in the order of the table, all without a name. Raises click.BadParameter."""
+    from stepline.local.proof.proof_table import PROOFS
+
+    known = [proof.name for proof in PROOFS]
+    if unknown := sorted({*names} - {*known}):
+        raise click.BadParameter(f"{unknown[0]!r:.80} is none of {', '.join(known)}", param_hint="--row")
+    return tuple(proof for proof in PROOFS if proof.name in names or not names)
 
 
 def _line(result: ProofResult) -> str:
