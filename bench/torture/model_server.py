@@ -50,6 +50,8 @@ class ModelServer:
         self._lock = threading.Lock()
         self._sent: Counter[str] = Counter()
         self._requests: list[str] = []
+        self.failures: list[Exception] = []
+        """Errors of this program, which no subject is judged by."""
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -95,9 +97,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = read_request(body)
-        self.owner.note_request(text)
-        reply = speak_stepline(body, text) or plan_reply(text)
+        try:
+            text = read_request(body)
+            self.owner.note_request(text)
+            reply = speak_stepline(body, text) or plan_reply(text)
+        except Exception as error:
+            self.owner.failures.append(error)
+            raise
         anthropic = self.path.partition("?")[0].endswith("/messages")
         if not body.get("stream"):
             self._json(_whole_message(reply) if anthropic else _whole_completion(reply))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from bench.row import MeasureError
 from bench.torture.cell import Cell, CellError, Verdict
 from bench.torture.effects import Effects
 from bench.torture.fault import Fault
@@ -34,6 +35,8 @@ def run_cell(
             verdict, evidence = _judge(Trial(subject, model, effects, patience), fault)
         finally:
             subject.close()
+    if model.failures:
+        raise MeasureError("the scripted model failed") from model.failures[0]
     return Cell(verdict=verdict, evidence=evidence, seconds=round(time.monotonic() - start_s, 1))
 
 

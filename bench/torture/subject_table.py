@@ -55,6 +55,14 @@ SUBJECTS: Final = (
         module="bench.torture.subjects.langgraph_subject",
     ),
     SubjectKind(
+        name="strands",
+        title="Strands Agents",
+        settings="`stream_async` in the responses of a FastAPI server, `SnapshotSessionManager` with `LocalFileStorage` and "
+        "`save_latest_on=message`, its most durable setting, interrupts of a hook for approvals, `cancel`, a message's id as "
+        "`idempotency_token`; one agent a thread in the process",
+        module="bench.torture.subjects.strands_subject",
+    ),
+    SubjectKind(
         name="eve",
         title="eve",
         settings="`eve build` and `eve start` on the local world, their default for a server of one's own; sessions, streams by "

@@ -9,11 +9,12 @@ import pytest
 
 from bench.torture.cell import MEANINGS, Cell
 from bench.torture.fault import FAULTS
-from bench.torture.model_server import ModelServer
+from bench.torture.model_server import ModelServer, read_request
 from bench.torture.reply import plan_reply
 from bench.torture.results import Column, read_results, write_results
 from bench.torture.run_matrix import run_cell
 from bench.torture.scenario import SCENARIOS
+from bench.torture.stepline_dialect import speak_stepline
 from bench.torture.subject_table import SUBJECTS
 from bench.torture.torture_page import render_page
 from bench.torture.trial import Patience
@@ -82,6 +83,21 @@ def test_every_fault_has_a_scenario():
 def test_the_scripted_model_answers_by_the_commands(text, tool, answer):
     reply = plan_reply(text)
     assert (reply.tool, "".join(piece for piece, _ in reply.pieces)) == (tool, answer)
+
+
+def test_a_request_with_a_call_and_no_text_is_read_and_answered():
+    call = {"id": "c", "type": "function", "function": {"name": "note", "arguments": '{"word": "w00000001"}'}}
+    body = {
+        "messages": [
+            {"role": "system", "content": "You follow the commands of the user."},
+            {"role": "user", "content": [{"type": "text", "text": "@note w00000001"}]},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "noted w00000001"},
+        ]
+    }
+    text = read_request(body)
+    assert speak_stepline(body, text) is None
+    assert "".join(piece for piece, _ in plan_reply(text).pieces) == "heard w00000001: done"
 
 
 def test_the_page_has_every_cell_and_its_evidence(tmp_path):
