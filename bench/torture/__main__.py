@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.peer import NoPeerError
 from bench.torture.fault import FAULTS, Fault
 from bench.torture.model_server import ModelServer
-from bench.torture.results import Column, read_results, write_results
+from bench.torture.results import Column, read_results, write_column
 from bench.torture.run_matrix import report, run_cell
 from bench.torture.subject_table import SUBJECTS, SubjectKind
 from bench.torture.torture_page import render_page
@@ -47,7 +47,7 @@ def _run_all(
         for fault in faults:
             column = _run(kind, fault, patience, model)
             if stores:
-                write_results({**read_results(), kind.name: column})
+                write_column(kind.name, column)
                 PAGE.write_text(render_page(read_results()), encoding="utf-8")
             if kind.name == OURS:
                 ours_held = ours_held and column.cells[fault.name].verdict == "holds"

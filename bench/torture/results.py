@@ -1,4 +1,4 @@
-"""The stored results: a column for each subject, from which the page is generated."""
+"""The stored results: a file for each subject, with its column of the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from bench.torture.cell import Cell
 from bench.torture.fault import FAULTS
 
-PATH: Final = Path(__file__).with_name("results.json")
+FOLDER: Final = Path(__file__).with_name("results")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,27 +24,18 @@ class Column:
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
 
-def read_results(path: Path = PATH) -> dict[str, Column]:
+def read_results(folder: Path = FOLDER) -> dict[str, Column]:
     """Return the columns by subject."""
-    if not path.exists():
-        return {}
-    stored: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        name: Column(**{**column, "cells": {fault: Cell(**cell) for fault, cell in column["cells"].items()}})
-        for name, column in stored.items()
-    }
+    return {path.stem: _read_column(path) for path in sorted(folder.glob("*.json"))}
 
 
-def write_results(columns: Mapping[str, Column], path: Path = PATH) -> None:
-    """Store the columns, by name, and their cells in the order of the faults."""
-    order = [fault.name for fault in FAULTS]
-    stored = {
-        name: {
-            **asdict(columns[name]),
-            "cells": {
-                fault: asdict(columns[name].cells[fault]) for fault in order if fault in columns[name].cells
-            },
-        }
-        for name in sorted(columns)
-    }
-    path.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _read_column(path: Path) -> Column:
+    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return Column(**{**stored, "cells": {fault: Cell(**cell) for fault, cell in stored["cells"].items()}})
+
+
+def write_column(name: str, column: Column, folder: Path = FOLDER) -> None:
+    """Store a subject's column, its cells in the order of the faults."""
+    cells = {fault.name: asdict(column.cells[fault.name]) for fault in FAULTS if fault.name in column.cells}
+    text = json.dumps({**asdict(column), "cells": cells}, indent=1, ensure_ascii=False)
+    (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")

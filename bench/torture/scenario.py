@@ -14,20 +14,23 @@ from bench.torture.trial import Trial, has_heard, piece_numbers
 from bench.torture.watch import Watch
 
 FEW: Final = 5
+DEPLOYMENT: Final = 5
+"""How many times longer an answer is that outlives a deployment."""
 
 
 def killed_streaming(trial: Trial) -> None:
     """Kill the process in mid-answer."""
-    _interrupted(trial, lambda: (trial.subject.kill(), trial.subject.restart()))
+    _interrupted(trial, lambda: (trial.subject.kill(), trial.subject.restart()), *trial.long)
 
 
 def release_streaming(trial: Trial) -> None:
     """Deploy in mid-answer."""
-    _interrupted(trial, lambda: trial.subject.deploy("next"))
+    pieces, ms = trial.long
+    _interrupted(trial, lambda: trial.subject.deploy("next"), pieces * DEPLOYMENT, ms)
 
 
-def _interrupted(trial: Trial, interrupt: Callable[[], object]) -> None:
-    word, (pieces, ms) = trial.word(), trial.long
+def _interrupted(trial: Trial, interrupt: Callable[[], object], pieces: int, ms: int) -> None:
+    word = trial.word()
     with trial.watch() as client:
         trial.send(say(word, pieces, ms))
         client.until_pieces(FEW, trial.patience.wait_s)

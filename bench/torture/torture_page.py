@@ -14,11 +14,11 @@ _HEAD: Final = """\
 # The torture matrix
 
 Twelve faults, each done in the same way to Stepline and to other runtimes as they install from the registries. One command runs
-it, stores what was seen in `bench/torture/results.json`, and writes this page:
+it, stores the results in `bench/torture`, and writes this page:
 
 <!-- not run: installs the peers, and waits for ten minutes in some cells -->
 ```sh
-python -m bench.torture                             # everything; --quick waits 20 s instead of ten minutes
+python -m bench.torture                             # everything; --quick waits 20 s instead, and stores nothing
 python -m bench.torture --only langgraph --fault duplicate
 ```
 

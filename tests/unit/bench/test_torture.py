@@ -11,7 +11,7 @@ from bench.torture.cell import MEANINGS, Cell
 from bench.torture.fault import FAULTS
 from bench.torture.model_server import ModelServer, read_request
 from bench.torture.reply import plan_reply
-from bench.torture.results import Column, read_results, write_results
+from bench.torture.results import Column, read_results, write_column
 from bench.torture.run_matrix import run_cell
 from bench.torture.scenario import SCENARIOS
 from bench.torture.stepline_dialect import speak_stepline
@@ -104,8 +104,9 @@ def test_the_page_has_every_cell_and_its_evidence(tmp_path):
     verdicts = itertools.cycle(MEANINGS)
     cells = {name: Cell(verdict=next(verdicts), evidence=f"seen {name}", seconds=1.0) for name in BY_NAME}
     columns = {kind.name: Column(versions="kit 1.0", date="2026-11-29", cells=cells) for kind in SUBJECTS}
-    write_results(columns, tmp_path / "results.json")
-    assert read_results(tmp_path / "results.json") == columns
+    for name, column in columns.items():
+        write_column(name, column, tmp_path)
+    assert read_results(tmp_path) == columns
     page = render_page(columns)
     for kind in SUBJECTS:
         assert f"## {kind.title}\n" in page
