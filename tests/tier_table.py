@@ -217,6 +217,10 @@ STAGE: Mapping[str, Capability] = {
         ("test_a_failed_program_in_a_task_is_reported_in_the_same_words",),
         ("loop/programs/", "/exec_task/"),
     ),
+    # It deploys a bundle twice.
+    "test_torture.py": Capability(
+        (), ("/bench/torture/scenario.py", "/bench/torture/subjects/stepline_subject.py")
+    ),
     "test_trace.py": Capability(
         ("test_a_turn_with_a_lost_execution_is_one_trace_without_text",),
         ("loop/tracing/", "adapters/tracing/"),

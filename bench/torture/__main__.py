@@ -18,11 +18,10 @@ from bench.torture.results import Column, read_results, write_column
 from bench.torture.run_matrix import report, run_cell
 from bench.torture.subject_table import SUBJECTS, SubjectKind
 from bench.torture.torture_page import render_page
-from bench.torture.trial import Patience
+from bench.torture.trial import QUICK, Patience
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/torture.md"
 OURS = "stepline"
-QUICK = Patience(gone_s=20, throttled_s=5, missed=2_000)
 
 
 def main() -> int:

@@ -6,6 +6,8 @@ A reply is a function of the text of a request: `reply.py`.
 from __future__ import annotations
 
 import json
+import select
+import socket
 import threading
 import time
 from collections import Counter
@@ -106,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise
         anthropic = self.path.partition("?")[0].endswith("/messages")
         if not body.get("stream"):
+            if not self._wait_whole(reply):
+                return
             self._json(_whole_message(reply) if anthropic else _whole_completion(reply))
             return
         self.send_response(200)
@@ -125,6 +129,20 @@ class _Handler(BaseHTTPRequestHandler):
                     time.sleep(pause_s)
         except OSError:  # the reader has disconnected: the answer ends here
             return
+
+    def _wait_whole(self, reply: Reply) -> bool:
+        """Take as long as for a stream; return False when the reader has disconnected."""
+        for piece, pause_s in reply.pieces:
+            self.owner.note_piece(piece)
+            if not pause_s:
+                continue
+            time.sleep(pause_s)
+            if select.select([self.connection], [], [], 0)[0] and not self.connection.recv(
+                1, socket.MSG_PEEK
+            ):
+                self.close_connection = True
+                return False
+        return True
 
     def _json(self, value: object) -> None:
         body = json.dumps(value).encode()

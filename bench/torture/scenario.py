@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Final
 
 from bench.torture.cell import CellError, require
 from bench.torture.reply import say
-from bench.torture.subject import RefusedError
+from bench.torture.subject import NotOfferedError, RefusedError
 from bench.torture.trial import Trial, has_heard, piece_numbers
 from bench.torture.watch import Watch
 
@@ -31,13 +32,31 @@ def release_streaming(trial: Trial) -> None:
 
 def _interrupted(trial: Trial, interrupt: Callable[[], object], pieces: int, ms: int) -> None:
     word = trial.word()
-    with trial.watch() as client:
+    with ExitStack() as stack:
+        client = _open(trial, stack)
         trial.send(say(word, pieces, ms))
-        client.until_pieces(FEW, trial.patience.wait_s)
+        _receive_few(trial, client, word)
         interrupt()
         seen = trial.answered(word)
     trial.require_answer(seen, word, pieces)
     trial.require_next(word)
+
+
+def _open(trial: Trial, stack: ExitStack) -> Watch | None:
+    """Connect a client; None, with a note, if answers are not streamed."""
+    try:
+        return stack.enter_context(trial.watch())
+    except NotOfferedError as error:
+        trial.note(str(error))
+        return None
+
+
+def _receive_few(trial: Trial, client: Watch | None, word: str) -> None:
+    """Wait for the first pieces of an answer at the client, or else at the model."""
+    if client is not None:
+        client.until_pieces(FEW, trial.patience.wait_s)
+    else:
+        trial.wait(lambda: trial.model.sent(word) >= FEW, f"{FEW} pieces of the model's answer were not read")
 
 
 def effect_record(trial: Trial) -> None:
@@ -82,10 +101,13 @@ def release_parked(trial: Trial) -> None:
 
 def _ask(trial: Trial, word: str) -> None:
     """Let a call wait for a person, until a client is shown the request."""
-    with trial.watch() as client:
+    with ExitStack() as stack:
+        client, missing = _open(trial, stack), "no request for an approval arrived"
         trial.send(f"@pay {word}")
-        missing = "no request for an approval arrived"
-        client.until(lambda event: event.kind == "approval", trial.patience.wait_s, missing)
+        if client is not None:
+            client.until(lambda event: event.kind == "approval", trial.patience.wait_s, missing)
+        else:
+            trial.wait(lambda: bool(trial.subject.read(trial.thread).pending), missing)
     require(trial.effects.count(word) == 0, "wrong", "the call ran without its approval")
 
 
@@ -130,9 +152,10 @@ def events_missed(trial: Trial) -> None:
 
 def _missed(trial: Trial, pieces: int, ms: int, absent: Callable[[str], None]) -> None:
     word = trial.word()
-    with trial.watch() as client:
+    with ExitStack() as stack:
+        client = _open(trial, stack)
         trial.send(say(word, pieces, ms))
-        client.until_pieces(FEW, trial.patience.wait_s)
+        _receive_few(trial, client, word)
     absent(word)
     with _returned(trial, client) as back:
         seen = trial.answered(word)
@@ -152,11 +175,13 @@ class _NoStream:
         return
 
 
-def _returned(trial: Trial, client: Watch) -> Watch | _NoStream:
+def _returned(trial: Trial, client: Watch | None) -> Watch | _NoStream:
     """Return the client that continues, or one that reads the thread if streams cannot be continued."""
+    if client is None:
+        return _NoStream()
     if client.cursor:
         return trial.watch(client)
-    trial.notes.append("its streams have no cursor: the client reads the stored thread")
+    trial.note("its streams have no cursor: the client reads the stored thread")
     return _NoStream()
 
 
@@ -185,23 +210,26 @@ def two_clients(trial: Trial) -> None:
         try:
             together.wait(timeout=trial.patience.wait_s)
             trial.send(say(word, pieces, trial.patience.piece_ms))
-        except (RefusedError, OSError) as error:
+        except (RefusedError, NotOfferedError, OSError) as error:
             errors.append(error)
 
-    with trial.watch() as one, trial.watch() as other:
+    with ExitStack() as stack:
+        clients = [_open(trial, stack) for _ in range(2)]
         senders = [threading.Thread(target=client, args=(word,)) for word in words]
         for sender in senders:
             sender.start()
         for sender in senders:
             sender.join(timeout=trial.patience.wait_s)
+        if errors and isinstance(errors[0], NotOfferedError):
+            raise errors[0]
         if errors:
             _refused_one(trial, words, errors[0])
         seen = trial.answered(*words)
         for word in words:
             trial.require_answer(seen, word, pieces)
-            for client_of in (one, other):
+            for client_of in clients:
                 if (
-                    client_of.cursor
+                    client_of is not None and client_of.cursor
                 ):  # else a client follows its own requests alone, and reads the stored thread
                     _shown_somewhere(trial, client_of, word, pieces)
     trial.require_next(*words)
@@ -302,6 +330,8 @@ def duplicate(trial: Trial) -> None:
     seen = trial.subject.read(trial.thread)
     trial.require_effect(word)
     trial.require_answer(seen, word)
+    answers = sum(one.role == "assistant" and f"heard {word}: " in one.text for one in seen.messages)
+    require(answers == 1, "repeated", f"the message is answered {answers} times")
     if refused:
         trial.notes.append(f"a further delivery was answered with an error: {refused[0]}")
 

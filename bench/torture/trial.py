@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from bench.torture.cell import CellError, require
 from bench.torture.effects import Effects
@@ -32,6 +33,10 @@ class Patience:
     piece_ms: int = 100
     pieces: int = 60
     poll_s: float = 0.1
+
+
+QUICK: Final = Patience(gone_s=20, throttled_s=5, missed=2_000)
+"""Short waits, for a run that is not published."""
 
 
 @dataclass
@@ -61,6 +66,11 @@ class Trial:
         if before is None:
             return Watch(self.subject, self.thread)
         return Watch(self.subject, self.thread, after=before.cursor, shown=before.shown)
+
+    def note(self, text: str) -> None:
+        """Add to the evidence, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def send(self, text: str, message_id: str = "") -> str:
         """Send a message; return its id."""

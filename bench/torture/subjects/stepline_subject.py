@@ -37,7 +37,7 @@ from stepline.local.client.reducer import fold_frame
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.websocket import dial_gateway
-from stepline.local.stage.deployed import HOME, REPOSITORY
+from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment
 from stepline.local.stage.lifecycle import stage_status
 from stepline.model.wire.event import ClientEvent
 from tests.e2e.release import Releases
@@ -90,6 +90,7 @@ def _run(*arguments: str) -> None:
         timeout=UP_S,
         check=False,
         stdin=subprocess.DEVNULL,
+        env=install_environment(),
     )
     if done.returncode:
         raise NoPeerError(f"no local stage: {done.stderr.strip().splitlines()[-1]}")
