@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import DependencyError
+from stepline.model import batch as stored
 from stepline.model.base import Row
 from stepline.model.batch import (
     EMPTY,
+    FORK_FORMAT,
     UNREADABLE,
     Batch,
     Cursor,
@@ -162,6 +164,16 @@ def test_a_batch_of_a_future_format_is_refused_with_its_own_error() -> None:
         with pytest.raises(DependencyError) as refused:
             decode_batch(body)
         assert refused.value.reason == "format_newer"
+        assert str(refused.value).endswith("reads up to 2: a later release reads it")
+
+
+def test_a_batch_of_a_future_format_names_a_release_that_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = encode_batch(Batch(n=4, by="me", at="", entries=(), state=State(forked=4), v=FORK_FORMAT))
+    assert decode_batch(body).v == 2
+    monkeypatch.setattr(stored, "FORMAT", 1)
+    with pytest.raises(DependencyError, match=r"reads up to 1: release 0\.2\.0 reads it") as refused:
+        decode_batch(body)
+    assert refused.value.context == {"format": 2, "read_by": "0.2.0"}
 
 
 def test_invalid_bytes_are_distinguished_from_those_of_a_later_release() -> None:

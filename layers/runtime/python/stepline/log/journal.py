@@ -26,7 +26,7 @@ from stepline.log.fence import DELETED, check_alive, check_imported
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import count_entries, epoch_ms, spent, stored
 from stepline.metrics import LOG_CONFLICTS
-from stepline.model.batch import EMPTY, FORMAT, Batch, State, forked_from
+from stepline.model.batch import EMPTY, FORK_FORMAT, Batch, State, forked_from
 from stepline.model.entry import Entry, Forked
 from stepline.model.ids import Lane, utc
 from stepline.model.usage import ModelCall, call_ids, estimate_tokens, join_calls
@@ -234,7 +234,7 @@ class Journal:
             entries=draft.entries,
             state=state,
             calls=join_calls(calls),
-            v=FORMAT if state.forked else 1,
+            v=FORK_FORMAT if state.forked else 1,
         )
         small = spill(self.ports.artifacts, self.lane, batch)
         try:

@@ -17,11 +17,12 @@ from stepline.model.entry import Begun, Deleted, Entry, Feedback, Forked, Queued
 from stepline.model.ids import Lane, person, utc
 from stepline.model.usage import ModelCall, Tally
 
-FORMAT = 2
-"""The newest version of the format of batches and their states that is read; a batch without a version has the first.
-
-The second is that of the batches of forks: an earlier release would not read the batches before them.
-"""
+READ_BY: Final = {1: "0.1.0", 2: "0.2.0"}
+"""The first release that reads each format of batches and their states; a batch without a version has the first one."""
+FORMAT = max(READ_BY)
+"""The newest format that this release reads."""
+FORK_FORMAT: Final = 2
+"""The format of the batches of forks: an earlier release would not read the batches before them."""
 
 BATCH_DEPTH_MAX = 100
 """The maximum depth of a batch that is read."""
@@ -189,9 +190,14 @@ def encode_batch(batch: Batch) -> bytes:
         **({"step": batch.step} if batch.step else {}),
         **({"spilled": batch.spilled} if batch.spilled else {}),
         **({"calls": [_short(call) for call in batch.calls]} if batch.calls else {}),
-        **({"v": batch.v} if batch.v > 1 else {}),
+        **(stamp_format(batch.v) if batch.v > 1 else {}),
     }
     return _ENCODER.encode(fields)
+
+
+def stamp_format(version: int) -> dict[str, object]:
+    """Return the fields of a batch that name its format, and to a release that cannot read it one that can."""
+    return {"v": version, "read_by": READ_BY[version]}
 
 
 def _short(row: Row) -> list[object]:
@@ -249,23 +255,30 @@ def decode_batch(body: bytes | memoryview) -> Batch:
     try:
         batch = _DECODER.decode(body)
     except msgspec.ValidationError:
-        _refuse_newer(_VERSION.decode(body).v)
+        _refuse_newer(body)
         raise
-    _refuse_newer(batch.v)
+    if batch.v > FORMAT:
+        _refuse_newer(body)
     return batch
 
 
 class _Version(Value):
     v: int = 1
+    read_by: str = ""
 
 
 _VERSION = msgspec.json.Decoder(_Version)
 
 
-def _refuse_newer(version: int) -> None:
-    if version > FORMAT:
+def _refuse_newer(body: bytes) -> None:
+    found = _VERSION.decode(body)
+    if found.v > FORMAT:
+        reader = f"release {found.read_by}" if found.read_by else "a later release"
         raise DependencyError(
-            f"a batch has format {version}, and this release reads up to {FORMAT}", code="format_newer"
+            f"a batch has format {found.v}, and this release reads up to {FORMAT}: {reader} reads it",
+            code="format_newer",
+            format=found.v,
+            read_by=found.read_by,
         )
 
 

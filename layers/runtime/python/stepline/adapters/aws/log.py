@@ -48,7 +48,7 @@ from stepline.adapters.aws.tenancy.tombstone import TOMB, alive_check, burial
 from stepline.errors import InputError, NotFoundError
 from stepline.model.batch import (
     EMPTY,
-    FORMAT,
+    FORK_FORMAT,
     Batch,
     FeedbackPlace,
     FeedbackRow,
@@ -61,6 +61,7 @@ from stepline.model.batch import (
     fork_change,
     is_founding,
     queue_changes,
+    stamp_format,
 )
 from stepline.model.ids import Lane, make_lane
 from stepline.model.tenancy.limits import Scope
@@ -94,7 +95,7 @@ _IF_ABSENT: Final = {
     "ConditionExpression": "attribute_not_exists(pk)",
     "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
 }
-_NO_BATCH: Final = msgspec.json.encode({"v": FORMAT})
+_NO_BATCH: Final = msgspec.json.encode(stamp_format(FORK_FORMAT))
 """The body of the row in a fork's first place: a release that cannot read forks stops at its format."""
 _FORK: Final = msgspec.json.Decoder(ForkRow)
 _QUEUED: Final = msgspec.json.Decoder(QueuedTurn)
