@@ -502,7 +502,7 @@ INTERNAL_CODES = {
     "grant_refused": "the store refuses a task's right to an object; the run's own code has the consequence",
     "not_granted": "a task has no right to put this object; no tool for programs puts any",
     "invalid_path": "every refused path has a more precise code",
-    "format_newer": "a batch, a step or a frame is of a later release; the state machine tries again, a client has to be updated",
+    "format_newer": "a batch, a step or a frame is of a later release, which the message names; the state machine tries again, a client has to be updated",
     "fenced": "another attempt owns the step; the next attempt finds its result",
     "gone": "the connection is closed; its subscription is dropped",
     "over_limit": "the gateway refuses a post because of the account's rate, or the buffer of one connection; running text slows down, and the frame is posted again",

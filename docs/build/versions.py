@@ -52,8 +52,8 @@ Numbers follow [Semantic Versioning](https://semver.org/spec/v2.0.0.html).
 - **Before 1.0**, `0.MINOR.0` may remove or change what is public, by the [rule of deprecations](#deprecations). `0.MINOR.PATCH` only
   repairs.
 - **From 1.0**, only `MAJOR.0.0` removes or changes it. A minor release adds, and announces; a patch only repairs.
-- **Stored data** is outside of this rule. Every release reads what each earlier release stored, and the release before reads what the
-  release after stores, or stops with `format_newer` ([the log](../concepts/log.md#versions)).
+- **Stored data** is outside of this rule. Every release reads what each earlier release stored, and an earlier release reads what a later
+  one stores, or stops with `format_newer` ([the log](../concepts/log.md#versions)).
 - Clients ignore fields, frames and events that they do not know, so adding one is no change of what is public. So is another optional
   field of a request, another command, option, setting, choice or code.
 - A fault that risks data or rights is repaired at once, without an announcement in advance; the changelog says so under Security.

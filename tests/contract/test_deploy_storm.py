@@ -20,7 +20,7 @@ from tests.contract.deploy_storm.release_tree import (
     has_history,
     packages_of,
 )
-from tests.contract.deploy_storm.rollout import Rollout
+from tests.contract.deploy_storm.rollout import Return, Rollout
 from tests.contract.deploy_storm.storm import Storm
 from tests.contract.deploy_storm.trial import Report, play_seed
 from tests.support.budget import budget
@@ -52,6 +52,33 @@ def test_turns_are_the_same_whichever_releases_run_their_steps(
         play_seed(stage, releases, seed, report)
     assert report.problems == []
     assert len(report.pairs) == len(releases) ** 2
+
+
+@pytest.mark.parametrize("seed", range(1, budget(7, 61), 2))
+def test_a_fork_s_turn_outlives_a_return_to_a_release_that_does_not_read_it(
+    stage: Stage, releases: list[ReleaseTree], seed: int
+) -> None:
+    """Nothing is written by a release that meets a later format, and the turn goes on when a later one is back."""
+    course, (former, *_, later) = draw_course(seed, forks=True), releases
+    alone = Storm(stage, course, Rollout("alone", [later], "")).play()
+    rollout = Return(former, later)
+    storm = Storm(stage, course, rollout, bounded=False)
+    storm.begin()
+    storm.run(until=lambda: storm.running_forks() != [])
+    rollout.is_back = True
+    storm.run()
+    assert storm.played.refused > 0
+    assert storm.open_turns() != []
+    rollout.is_back = False
+    storm.rejoin()
+    storm.run()
+    found, expected = facts_of(storm.end(), ordered=False), facts_of(alone, ordered=False)
+    assert (found.ends, found.effects) == (expected.ends, expected.effects)
+    assert {name: _without_takeover(thread) for name, thread in found.thread.items()} == expected.thread
+
+
+def _without_takeover(thread: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [block for block in thread if ".takeover_" not in block[0]]
 
 
 def rename_answers() -> None:

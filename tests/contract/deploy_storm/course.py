@@ -20,6 +20,8 @@ MESSAGES: Final = 2
 ROUNDS: Final = 3
 TOOLS: Final = ("look", "keep", "send", "pay", "program")
 VERDICTS: Final = ("approve", "approve", "deny", "edit")
+LOST: Final = 0.05
+"""How often the process of a step dies at its end: the step runs again, in a release that is drawn anew."""
 WORDS: Final = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
@@ -61,6 +63,10 @@ class Course:
         if tool == "program":
             return coded(f"print({json.dumps(name)})", "a.csv", prog_name="count")
         return called(f"storm.{tool}", {"what": name}, notes=f"I call {tool}.")
+
+    def loses(self, moment: str) -> bool:
+        """Return True if the process of a step dies after its last write, before anything learns of it."""
+        return random.Random(f"{self.seed} {moment}").random() < LOST
 
     def verdict(self, call: str) -> str:
         """Return what a person answers about a call, by what it would do."""

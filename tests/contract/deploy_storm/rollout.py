@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
@@ -28,20 +27,13 @@ class Rollout:
         most = len(SHARES) * (len(releases) - 1)
         self._at = self._random.randrange(most // 2 + 1) if mode == "rolling" else 0
         self._most = most
-        self.drawn: Counter[str] = Counter()
 
     def draw(self, fits: Callable[[ReleaseTree], bool] = lambda _: True) -> ReleaseTree:
         """Return the release of the next step, among those that fit."""
-        if self._mode == "alone":
-            found = self._releases[0]
-        elif self._mode == "mixed":
-            found = self._random.choice([one for one in self._releases if fits(one)])
-        else:
-            found = self._move()
-            if not fits(found):
-                found = next(one for one in self._releases if fits(one))
-        self.drawn[found.name] += 1
-        return found
+        if self._mode == "mixed":
+            return self._random.choice([one for one in self._releases if fits(one)])
+        found = self._releases[0] if self._mode == "alone" else self._move()
+        return found if fits(found) else next(one for one in self._releases if fits(one))
 
     def _move(self) -> ReleaseTree:
         if self._random.random() < MOVES:
@@ -50,3 +42,15 @@ class Rollout:
         former, part = divmod(self._at, len(SHARES))
         later = self._random.random() < SHARES[part]
         return self._releases[former + later]
+
+
+class Return(Rollout):
+    """The later of two releases alone, and as long as it `is_back` the former one, where that fits."""
+
+    def __init__(self, former: ReleaseTree, later: ReleaseTree) -> None:
+        super().__init__("alone", [later], "")
+        self._former = former
+        self.is_back = False
+
+    def draw(self, fits: Callable[[ReleaseTree], bool] = lambda _: True) -> ReleaseTree:
+        return self._former if self.is_back and fits(self._former) else super().draw(fits)

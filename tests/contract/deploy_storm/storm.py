@@ -24,9 +24,12 @@ from tests.contract.deploy_storm.storm_client import StormClient
 
 STEPS_MAX: Final = 400
 SWEEPS_MAX: Final = 4
+SWEEP_S: Final = 400
 PARKED_S: Final = 30 * 86_400
 FORK: Final = "-f"
 """The end of a fork's name."""
+DIED: Final = type("Sandbox.Timedout", (Exception,), {})
+"""The error that a state machine gets for a function whose process ended, by its name."""
 TRIES: Final = 2
 """How often a state machine repeats a step that a release refuses, before the turn ends with the error."""
 
@@ -61,6 +64,11 @@ def reads_forks(release: ReleaseTree) -> bool:
     """Return True for a release that reads batches of format 2."""
     with release.active():
         return bool(_module("model.batch").FORMAT > 1)
+
+
+def _is_refusal(answer: dict[str, Any] | Exception) -> bool:
+    """Return True for the error of a release that meets a later format than its own."""
+    return getattr(answer, "reason", "") == "format_newer"
 
 
 def _failure(execution: Execution, error: Exception) -> dict[str, Any]:
@@ -106,9 +114,10 @@ class Running:
 
 
 class Storm:
-    """One course over one rollout."""
+    """One course over one rollout. If it is `bounded`, a step is refused by no more releases than a state tries."""
 
-    def __init__(self, stage: Stage, course: Course, rollout: Rollout) -> None:
+    def __init__(self, stage: Stage, course: Course, rollout: Rollout, *, bounded: bool = True) -> None:
+        self._bounded = bounded
         self._stage, self._course, self._rollout = stage, course, rollout
         self._random = random.Random(f"order {course.seed}")
         self._acts = {name: list(acts) for name, acts in course.acts.items()}
@@ -116,34 +125,58 @@ class Storm:
         self._turns: dict[str, list[str]] = {}
         self._brief: set[str] = set()
         self._midst: set[str] = set()
+        self._lost: set[str] = set()
         self._running: dict[str, Running] = {}
         self._last: dict[str, str] = {}
         self.played = Played()
 
     def play(self) -> Played:
         """Play the course to its end."""
+        self.begin()
+        self.run()
+        return self.end()
+
+    def begin(self) -> None:
+        """Empty the stage, and let the users connect."""
         self._stage.clear()
         take_effects()
         for conversation in self._acts:
             self._join(conversation)
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Go on until nothing happens any more, also after some sweeps, or `until` it holds."""
         sweeps = 0
         for _ in range(STEPS_MAX):
+            if until():
+                return
             if options := self._options():
                 sweeps = 0
                 self._take(self._random.choice(options))
             elif parked := [name for name in self._acts if self._state(name).parked]:
                 self._stage.clock.pause(PARKED_S)
-                for client in self.played.clients.values():
-                    client.rejoin()
+                self.rejoin()
                 for name in parked:
                     self._answer(name)
-            elif self._open() and sweeps < SWEEPS_MAX:
+            elif self.open_turns() and sweeps < SWEEPS_MAX:
                 sweeps += 1
-                self._stage.clock.pause(400)
+                self._stage.clock.pause(SWEEP_S)
                 self._sweep({})
             else:
-                break
-        return self._end()
+                return
+
+    def rejoin(self) -> None:
+        """Let every user come back, as after the connections' end."""
+        for client in self.played.clients.values():
+            client.rejoin()
+
+    def running_forks(self) -> list[str]:
+        """Return the forks whose turn has an execution."""
+        running = (one for one in self._running.values() if not one.execution.ended)
+        return [one.step["conversation"] for one in running if FORK in one.step["conversation"]]
+
+    def open_turns(self) -> list[str]:
+        """Return the conversations whose turn has not ended."""
+        return [name for name in self._acts if self._state(name).status != "idle"]
 
     # --- what may happen next
 
@@ -177,10 +210,6 @@ class Storm:
         for client in self.played.clients.values():
             client.read()
 
-    def _open(self) -> list[str]:
-        """Return the conversations whose turn has not ended."""
-        return [name for name in self._acts if self._state(name).status != "idle"]
-
     # --- steps of executions
 
     def _step(self, running: Running) -> None:
@@ -189,33 +218,45 @@ class Storm:
         if running.function == "decide":
             self._prepare(former)
         refused = 0
-        while True:
+        while not running.execution.ended:
             self._stage.clock.pause(running.pause_s)
             release = self._rollout.draw(self._fits(running, refused))
+            self._count(former["conversation"], release)
             answer = self._invoke(release, running)
-            if getattr(answer, "reason", "") != "format_newer":
+            refused += 1 if _is_refusal(answer) else 0
+            self._follow(running, answer)
+            if not _is_refusal(answer):
                 break
-            refused += 1
-            self.played.refused += 1
-            running.follow(answer)
+        self.played.refused += refused
         self._stage.midst = None
-        self._count(former["conversation"], release)
+
+    def _invoke(self, release: ReleaseTree, running: Running) -> dict[str, Any] | Exception:
+        step = running.step
+        try:
+            answer = self._stage.invoke(release, running.function, {"step": step, "attempt": running.attempt})
+        except Exception as error:  # noqa: BLE001 - the state machine's to judge
+            return error
+        moment = f"{step['conversation']}/{self._number(step)}/{step['iteration']} {running.function}"
+        if moment not in self._lost and self._course.loses(moment):
+            self._lost.add(moment)
+            self._stage.forget(release)
+            return DIED()
+        return answer
+
+    def _follow(self, running: Running, answer: dict[str, Any] | Exception) -> None:
         try:
             running.execution.ended = running.follow(answer)
         except Exception as error:  # noqa: BLE001 - the execution failed, which the sweeper learns
             running.execution.ended = True
             self._sweep(_failure(running.execution, error))
 
-    def _invoke(self, release: ReleaseTree, running: Running) -> dict[str, Any] | Exception:
-        try:
-            event = {"step": running.step, "attempt": running.attempt}
-            return self._stage.invoke(release, running.function, event)
-        except Exception as error:  # noqa: BLE001 - the state machine's to judge
-            return error
-
     def _fits(self, running: Running, refused: int) -> Callable[[ReleaseTree], bool]:
         """Return the test of a release for a step: after some refusals it reads forks, and at once where no state tries again."""
-        if FORK in running.step["conversation"] and (refused >= TRIES or running.function == "execute"):
+        if (
+            self._bounded
+            and FORK in running.step["conversation"]
+            and (refused >= TRIES or running.function == "execute")
+        ):
             return reads_forks
         return any_release
 
@@ -228,16 +269,20 @@ class Storm:
     def _prepare(self, step: dict[str, Any]) -> None:
         """Let the model say what the course has for this round, and the user what they say in its midst."""
         conversation, turn, iteration = step["conversation"], step["turn"], step["iteration"]
-        turns = self._turns.setdefault(conversation, [])
-        if turn not in turns:
-            turns.append(turn)
-        number = turns.index(turn)
+        number = self._number(step)
         plan = self._course.turn(conversation, number)
         self._stage.answer = lambda: self._course.generate(
             conversation, number, iteration, brief=turn in self._brief
         )
         if plan.midst and plan.at == iteration and turn not in self._midst:
             self._stage.midst = lambda: self._interrupt(conversation, turn, plan.midst)
+
+    def _number(self, step: dict[str, Any]) -> int:
+        """Return the number of a step's turn in its conversation, from 0."""
+        turns = self._turns.setdefault(step["conversation"], [])
+        if step["turn"] not in turns:
+            turns.append(step["turn"])
+        return turns.index(step["turn"])
 
     def _interrupt(self, conversation: str, turn: str, kind: str) -> None:
         self._midst.add(turn)
@@ -288,15 +333,20 @@ class Storm:
         self.played.clients[conversation].join()
 
     def _sweep(self, event: dict[str, Any]) -> None:
-        forks = any(FORK in name for name in self._acts)
+        forks = self._bounded and any(FORK in name for name in self._acts)
         release = self._rollout.draw(reads_forks if forks else any_release)
-        self._stage.invoke(release, "sweeper", {**recorded("schedule"), **event})
+        try:
+            self._stage.invoke(release, "sweeper", {**recorded("schedule"), **event})
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
 
     # --- the end
 
-    def _end(self) -> Played:
+    def end(self) -> Played:
+        """Return what is left, once every client has caught up."""
         played = self.played
-        played.stranded = self._open()
+        played.stranded = self.open_turns()
         played.stranded += [name for name, one in self._running.items() if not one.execution.ended]
         for name, client in played.clients.items():
             played.batches[name] = self._batches(name)

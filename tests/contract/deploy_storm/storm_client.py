@@ -41,6 +41,8 @@ class StormClient:
         self._stage.invoke(self._draw(), "socket", event)
         if self.state.cursor:
             self.ask(resume_request(self.state))
+        for message in [*self._unsettled.values()]:
+            self.ask(message)
 
     def rejoin(self) -> None:
         """Lose the connection with what is on its way, and come back."""
