@@ -128,14 +128,15 @@ def test_only_an_emulated_stage_has_drift(run):
     assert (there.rows[0].drift, there.drift) == ((), {})
 
 
-def test_the_report_is_saved_after_each_row(run):
+def test_the_report_is_saved_before_the_first_row_and_after_each(run):
     saved = []
     run(row("first"), row("second", KeyError("a")), save=saved.append)
     assert [[one.verdict for one in report.rows] for report in saved] == [
+        ["not run", "not run"],
         ["held", "not run"],
         ["held", "failed"],
     ]
-    assert saved[0].rows[1].why == ENDED
+    assert saved[1].rows[1].why == ENDED
 
 
 def test_no_row_begins_that_may_exceed_the_bound(run):

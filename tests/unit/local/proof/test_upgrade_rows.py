@@ -1,12 +1,14 @@
 """A release in mid-stream: whatever happens inside, the version before serves again, and nothing is left."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from stepline.local.proof.proved_stage import NotRunError
 from stepline.local.proof.row.upgrade_rows import (
     DESCRIPTION,
     Release,
-    check_streaming,
+    check_turn_runs,
     go_live,
     publish_again,
 )
@@ -90,16 +92,15 @@ def test_code_that_does_not_serve_is_not_released(found):
     assert functions.left == ("1", ["1"], "Decides.")
 
 
-class Listener:
-    def __init__(self, *, open_, ends):
-        self.state, self.ends = type("State", (), {"open": open_}), ends
+def stage_of(state):
+    api = SimpleNamespace(read_conversation=lambda _: SimpleNamespace(state=state))
+    return SimpleNamespace(api=api)
 
 
-@pytest.mark.parametrize(("open_", "ends"), [(False, []), (True, ["an end"])])
-def test_a_turn_that_ended_before_the_release_proves_nothing(open_, ends):
-    check_streaming(Listener(open_=True, ends=[]))
+def test_a_turn_that_ended_before_the_release_proves_nothing():
+    check_turn_runs(stage_of("in_progress"), "c")
     with pytest.raises(NotRunError):
-        check_streaming(Listener(open_=open_, ends=ends))
+        check_turn_runs(stage_of("idle"), "c")
 
 
 def test_a_release_names_both_versions():

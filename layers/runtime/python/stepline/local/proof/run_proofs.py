@@ -90,7 +90,7 @@ def run_proofs(
 ) -> ProofReport:
     """Run every row, also after one that failed, and report each; rows that may exceed `usd` are not run.
 
-    `save` gets the report after each row, in which the rows to come are `not run`: an interrupt loses none of it.
+    `save` gets the report before the first row and after each, with the rows to come as `not run`: an interrupt loses none.
     """
     began, began_s = utc(clock.now()), clock.monotonic_s()
     purse = Purse(usd, is_free=stage.is_free, pays_aws=not stage.caller.local)
@@ -104,7 +104,9 @@ def run_proofs(
         usd_bound=usd,
         versions=versions or StageVersions(),
         drift=DRIFTS if stage.caller.local else {},
+        rows=tuple(map(_pending, proofs)),
     )
+    save(report)
     for number, proof in enumerate(proofs, 1):
         row_s, conversation = clock.monotonic_s(), f"proof-{proof.name}-{secrets.token_hex(4)}"
         outcome = try_proof(stage, proof, conversation, purse)

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from stepline.local.cloud.former_versions import LIVE
 from stepline.local.proof.judge_stream import judge_ends
-from stepline.local.proof.proof_client import ProofClient
 from stepline.local.proof.proof_row import Evidence
 from stepline.local.proof.proved_stage import NotRunError, ProvedStage
 from stepline.local.proof.row.account_rows import ask
@@ -17,6 +16,7 @@ from stepline.local.proof.stage_function import functions_by_module
 
 RELEASED: Final = ("decide", "close")
 """The functions of which a turn calls both, and one in each round."""
+RUNNING: Final = "in_progress"
 DESCRIPTION: Final = "stepline prove"
 NEEDED: Final = "lambda:GetAlias, UpdateAlias, UpdateFunctionConfiguration, PublishVersion and DeleteFunction"
 SAME: Final = ("CodeSha256", "Environment", "MemorySize", "Timeout", "Runtime")
@@ -43,7 +43,7 @@ def prove_upgrade(stage: ProvedStage, conversation: str) -> Evidence:
             begin_long(listener)
             for release in releases:
                 aliases.enter_context(go_live(client, release))
-            check_streaming(listener)
+            check_turn_runs(stage, conversation)
             finish(stage, conversation, listener)
             judge_ends(listener.ends)
             ask(stage, conversation, turns=2)
@@ -52,9 +52,9 @@ def prove_upgrade(stage: ProvedStage, conversation: str) -> Evidence:
     return {"turn": listener.ends[-1].turn_id, **versions}
 
 
-def check_streaming(client: ProofClient) -> None:
-    """Raise NotRunError if the turn ended before the release was live, as far as the client has received."""
-    if client.ends or not client.state.open:
+def check_turn_runs(stage: ProvedStage, conversation: str) -> None:
+    """Raise NotRunError if the turn ended before the release was live."""
+    if stage.api.read_conversation(conversation).state != RUNNING:
         raise NotRunError(ENDED)
 
 
