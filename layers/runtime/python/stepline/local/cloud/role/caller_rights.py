@@ -110,7 +110,7 @@ RIGHTS: Final = (
         "the user of the first turn",
     ),
     CallerRight(
-        "doctor",
+        "doctor, prove",
         "lambda",
         "GetFunctionConfiguration",
         "the stage's functions",
@@ -126,7 +126,13 @@ RIGHTS: Final = (
     CallerRight(
         "doctor", "guardduty", "GetMalwareProtectionPlan", "the stage's plan", "whether uploads are scanned"
     ),
-    CallerRight("doctor", "states", "DescribeStateMachine", "the stage's machine", "whether it is active"),
+    CallerRight(
+        "doctor, prove",
+        "states",
+        "DescribeStateMachine",
+        "the stage's machine",
+        "whether it is active, and its revision",
+    ),
     CallerRight("doctor", "cognito-idp", "DescribeUserPool", "the stage's pool", "whether it has users"),
     CallerRight("doctor", "cloudwatch", "DescribeAlarms", EVERYTHING, "alarms that ring"),
     CallerRight(
@@ -169,6 +175,19 @@ RIGHTS: Final = (
         "the stage's bucket",
         "objects that the restored log names",
     ),
+    CallerRight("prove", "lambda", "ListFunctions", EVERYTHING, "which functions are the stage's"),
+    CallerRight("prove", "states", "StopExecution", "the stage's executions", "the row `kill`"),
+    CallerRight(
+        "prove",
+        "lambda",
+        "GetAlias UpdateAlias UpdateFunctionConfiguration PublishVersion DeleteFunction",
+        "`decide` and `close`",
+        "the row `upgrade`",
+    ),
+    CallerRight("prove", "ecs", "ListTasks StopTask", "the stage's tasks", "the row `task-kill`"),
+    CallerRight("prove", "dynamodb", "DescribeContinuousBackups", "the stage's table", "the row `recovery`"),
+    CallerRight("prove", "s3", "GetBucketVersioning", "the stage's bucket", "the same"),
+    CallerRight("prove", "ce", "GetCostAndUsage", EVERYTHING, "the row `bill`"),
     CallerRight(
         "secrets",
         "secretsmanager",
