@@ -27,6 +27,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100% }
 td, th { border-bottom: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top }
 td { overflow-wrap: anywhere }
+.claims td:nth-child(4) { width: 38% } .claims td:nth-child(3) { width: 32% }
 .held { color: var(--good) } .failed { color: var(--bad) } .open { color: var(--open) } .muted { opacity: .75 }
 </style>
 </head>
@@ -61,7 +62,7 @@ def _page(report: ProofReport) -> Iterator[str]:
     }
     for name, value in facts.items():
         yield f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>\n"
-    yield "</table>\n<h2>Claims</h2>\n<table>\n<tr><th>proof</th><th>result</th><th>claim</th><th>seen</th><th>seconds</th><th>dollars</th></tr>\n"
+    yield '</table>\n<h2>Claims</h2>\n<table class="claims">\n<tr><th>proof</th><th>result</th><th>claim</th><th>seen</th><th>seconds</th><th>dollars</th></tr>\n'
     for row in report.rows:
         yield from _row(row)
     yield "</table>\n"

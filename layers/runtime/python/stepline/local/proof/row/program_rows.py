@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ def prove_program(stage: ProvedStage, conversation: str) -> Evidence:
     require(len(paths) == 1, f"the program left {len(paths)} files finch.txt, and not one")
     link = stage.api.create_link(conversation, LinkRequest(path=paths[0]))
     require(fetch_file(link.url) == word.encode(), "the file of the program has other bytes than it wrote")
-    return {"call": ran.call, "path": paths[0], **find_isolation(stage, conversation)}
+    return {"call": ran.call, "path": paths[0], **find_isolation(stage, conversation, client, ran)}
 
 
 def prove_jail(stage: ProvedStage, conversation: str) -> Evidence:
@@ -63,7 +63,7 @@ def prove_jail(stage: ProvedStage, conversation: str) -> Evidence:
         ran = run_given(client, PROGRAM)
     outcomes = read_outcomes(ran)
     judge_outcomes(outcomes)
-    return {**find_isolation(stage, conversation), **outcomes}
+    return {**find_isolation(stage, conversation, client, ran), **outcomes}
 
 
 def ask_to_run(program: str) -> str:
@@ -128,17 +128,11 @@ def judge_outcomes(outcomes: Mapping[str, str]) -> None:
     require(not reached, f"not refused: {reached}")
 
 
-def find_isolation(stage: ProvedStage, conversation: str) -> dict[str, str]:
-    """Return the backend of the conversation's newest program and its jail, as its result records them."""
-    batches: Iterable[Mapping[str, Any]] = stage.api.get_log(conversation).batches
-    found = [
-        block["meta"]
-        for batch in batches
-        for entry in batch["entries"]
-        if entry["kind"] == "result" and entry.get("program")
-        for block in entry["blocks"][:1]
-    ]
-    meta = found[-1] if found else {}
+def find_isolation(stage: ProvedStage, conversation: str, client: ProofClient, ran: Ran) -> dict[str, str]:
+    """Return the backend of a run and its jail, as its result records them: a user may read it on every stage."""
+    turn = client.events("chat.start")[-1][1].data["turn_id"]
+    blocks = stage.api.get_blocks(conversation, path=f"tc:{turn}.{ran.call}.result").blocks
+    meta = blocks[0].meta if blocks else {}
     jail = meta.get("isolation") or {}
     facts = {
         "backend": meta.get("backend", ""),
