@@ -179,6 +179,9 @@ STAGE: Mapping[str, Capability] = {
         ),
         ("loop/sweep.py",),
     ),
+    "test_release_mix.py": Capability(
+        (), ("model/batch.py", "model/step.py", "model/entry.py", "loop/graph.py", "adapters/aws/log.py")
+    ),
     "test_remembering.py": Capability(
         ("test_another_conversation_is_found_by_other_words_and_read",),
         ("adapters/embedded/", "model/memory_row.py"),
