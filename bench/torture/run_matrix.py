@@ -44,7 +44,7 @@ def _judge(trial: Trial, fault: Fault) -> tuple[Verdict, str]:
     try:
         SCENARIOS[fault.name](trial)
     except CellError as error:
-        return error.verdict, str(error)
+        return _refusal(trial, error) if error.verdict == "refused" else (error.verdict, str(error))
     except NotOfferedError as error:
         return "not offered", str(error)
     except NotRunError as error:
@@ -56,7 +56,7 @@ def _judge(trial: Trial, fault: Fault) -> tuple[Verdict, str]:
     return "holds", "; ".join(trial.notes)
 
 
-def _refusal(trial: Trial, refused: RefusedError) -> tuple[Verdict, str]:
+def _refusal(trial: Trial, refused: Exception) -> tuple[Verdict, str]:
     """Return the verdict on an act that was refused: a refusal is honest if the conversation continues."""
     try:
         trial.require_next()

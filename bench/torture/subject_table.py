@@ -63,6 +63,15 @@ SUBJECTS: Final = (
         module="bench.torture.subjects.strands_subject",
     ),
     SubjectKind(
+        name="pydantic_ai",
+        title="Pydantic AI on AWS durable execution",
+        settings="`AWSLambdaDurability` in a durable handler, on the SDK's local runner (`dex-local-runner start-server`) with its SQLite "
+        "store; tools with `AT_MOST_ONCE_PER_RETRY` and no retries, as its README says for a tool that must not repeat; approvals "
+        "by deferred tools and a callback; an execution a message, running ones pinned to their version. Killed: the worker, not the "
+        "runner",
+        module="bench.torture.subjects.pydantic_ai_subject",
+    ),
+    SubjectKind(
         name="eve",
         title="eve",
         settings="`eve build` and `eve start` on the local world, their default for a server of one's own; sessions, streams by "
