@@ -59,7 +59,6 @@ def _run_all(
 def _run(kind: SubjectKind, fault: Fault, patience: Patience, model: ModelServer) -> Column:
     """Return the subject's column with this cell run anew."""
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    before = read_results().get(kind.name, Column())
     try:
         versions = kind.versions()
         cell = run_cell(kind.open, fault, patience, model)
@@ -67,6 +66,7 @@ def _run(kind: SubjectKind, fault: Fault, patience: Patience, model: ModelServer
         report(f"{kind.name}: left out: {error}")
         return Column(date=today, left_out=str(error))
     report(f"{kind.name} {fault.name}: {cell.verdict} ({cell.seconds:.0f} s) {cell.evidence}")
+    before = read_results().get(kind.name, Column())
     return Column(versions=versions, date=today, cells={**before.cells, fault.name: cell})
 
 

@@ -14,7 +14,7 @@ MEANINGS: Final[dict[Verdict, str]] = {
     "repeated": "a message, an answer, a piece of it or an effect is there twice",
     "stuck": "a deadline passed and the turn was still open, or the next message was not answered",
     "wrong": "an answer or a stream is not the model's, or an effect happened without its approval",
-    "refused": "the client received an error, nothing was done halfway, and the conversation continues",
+    "refused": "the client received an error, nothing is there twice, and the conversation continues",
     "not offered": "the documentation has no way to do it",
     "not run": "the fault cannot be made here",
 }

@@ -1,4 +1,7 @@
-"""The twelve faults of the torture matrix: what is done, and what a subject that holds shows then."""
+"""The twelve faults of the torture matrix: what is done, and what a subject that holds shows then.
+
+A conversation at rest had a turn that was answered 15 s before: a store that is written now and then has it.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,22 @@ FAULTS: Final = (
     Fault(
         "killed_streaming",
         "Killed while streaming",
-        "The process of the agent is killed (SIGKILL) after five pieces of an answer, and started again.",
+        "In a conversation at rest, the process of the agent is killed (SIGKILL) after five pieces of an answer, and started "
+        "again.",
         "The turn is answered without a further message, once and in whole.",
     ),
     Fault(
         "effect_record",
         "Between effect and record",
-        "A tool does its effect and kills its process before it returns; the process is started again.",
+        "In a conversation at rest, a tool does its effect and kills its process before it returns; the process is started "
+        "again.",
         "The effect is there once, and the turn ends with an answer.",
     ),
     Fault(
         "approval_stored",
         "Between approval shown and stored",
-        "The process is killed as soon as the client has received the request for an approval, and started again; "
-        "then the person approves.",
+        "In a conversation at rest, the process is killed as soon as the client has received the request for an approval, "
+        "and started again; then the person approves.",
         "One request is pending after the restart, and the approved call runs once.",
     ),
     Fault(

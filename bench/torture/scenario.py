@@ -21,6 +21,7 @@ DEPLOYMENT: Final = 5
 
 def killed_streaming(trial: Trial) -> None:
     """Kill the process in mid-answer."""
+    trial.rest()
     _interrupted(trial, lambda: (trial.subject.kill(), trial.subject.restart()), *trial.long)
 
 
@@ -61,6 +62,7 @@ def _receive_few(trial: Trial, client: Watch | None, word: str) -> None:
 
 def effect_record(trial: Trial) -> None:
     """Kill the process by a tool that has done its effect."""
+    trial.rest()
     word = trial.word()
     trial.effects.kill_after(word)
     trial.send(f"@note {word}")
@@ -81,6 +83,7 @@ def effect_record(trial: Trial) -> None:
 
 def approval_stored(trial: Trial) -> None:
     """Kill the process when the request for an approval has been shown."""
+    trial.rest()
     word = trial.word()
     _ask(trial, word)
     trial.subject.kill()
@@ -141,10 +144,12 @@ def client_gone(trial: Trial) -> None:
 def events_missed(trial: Trial) -> None:
     """Miss nearly all pieces of a long answer."""
     pieces = trial.patience.missed
-    word_sent = lambda word: trial.model.sent(word) >= pieces  # noqa: E731 - a name for one condition
 
     def wait(word: str) -> None:
-        trial.wait(lambda: word_sent(word), f"the model's {pieces} pieces were not read")
+        trial.wait(
+            lambda: trial.model.sent(word) >= pieces or trial.subject.read(trial.thread).state == "idle",
+            f"the model's {pieces} pieces were not read, and the turn did not end",
+        )
 
     _missed(trial, pieces, 0, wait)
     trial.notes.append(f"{pieces} pieces")

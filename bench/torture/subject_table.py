@@ -49,7 +49,8 @@ SUBJECTS: Final = (
     SubjectKind(
         name="langgraph",
         title="LangGraph server",
-        settings="`langgraph dev` with its file persistence and the SQLite checkpointer in `langgraph.json`; `create_agent` with "
+        settings="`langgraph dev`, its development server, whose threads and runs are written to files every ten seconds, with the "
+        "SQLite checkpointer in `langgraph.json`; `create_agent` with "
         "`HumanInTheLoopMiddleware`; background runs with `durability=sync`, `stream_resumable`, and `multitask_strategy=enqueue` "
         "for messages to a running thread; clients join the thread's stream with `Last-Event-ID`",
         module="bench.torture.subjects.langgraph_subject",
@@ -59,7 +60,7 @@ SUBJECTS: Final = (
         title="Strands Agents",
         settings="`stream_async` in the responses of a FastAPI server, `SnapshotSessionManager` with `LocalFileStorage` and "
         "`save_latest_on=message`, its most durable setting, interrupts of a hook for approvals, `cancel`, a message's id as "
-        "`idempotency_token`; one agent a thread in the process",
+        "`idempotency_token`; one agent a thread in the process. A client that disconnects ends its response, and so its invocation",
         module="bench.torture.subjects.strands_subject",
     ),
     SubjectKind(
@@ -68,7 +69,7 @@ SUBJECTS: Final = (
         settings="`AWSLambdaDurability` in a durable handler, on the SDK's local runner (`dex-local-runner start-server`) with its SQLite "
         "store; tools with `AT_MOST_ONCE_PER_RETRY` and no retries, as its README says for a tool that must not repeat; approvals "
         "by deferred tools and a callback; an execution a message, running ones pinned to their version. Killed: the worker, not the "
-        "runner",
+        "runner. The harness is the newest that installs beside the newest runner",
         module="bench.torture.subjects.pydantic_ai_subject",
     ),
     SubjectKind(

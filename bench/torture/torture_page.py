@@ -25,6 +25,7 @@ python -m bench.torture --only langgraph --fault duplicate
 Each subject runs the same agent: two tools, one of which needs a person's approval, and the same scripted model over HTTP. Each is
 used by the ways that its own documentation names, with the durability that its authors recommend. A cell has a fresh store. The
 scenarios are in `bench/torture/scenario.py`, written once for all subjects; a tool writes its effects to a file outside every store.
+A conversation at rest had a turn that was answered 15 s before.
 """
 
 

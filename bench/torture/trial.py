@@ -33,9 +33,10 @@ class Patience:
     piece_ms: int = 100
     pieces: int = 60
     poll_s: float = 0.1
+    rest_s: float = 15.0
 
 
-QUICK: Final = Patience(gone_s=20, throttled_s=5, missed=2_000)
+QUICK: Final = Patience(gone_s=20, throttled_s=5, missed=2_000, rest_s=1)
 """Short waits, for a run that is not published."""
 
 
@@ -77,6 +78,11 @@ class Trial:
         sent = message_id or str(uuid.uuid4())
         self.subject.send(self.thread, text, sent)
         return sent
+
+    def rest(self) -> None:
+        """Have an answered turn, and wait until a store that is written now and then has it."""
+        self.require_next()
+        time.sleep(self.patience.rest_s)
 
     def wait(self, wanted: Callable[[], bool], missing: str) -> None:
         """Wait for a condition. Raises CellError `stuck` at the deadline."""

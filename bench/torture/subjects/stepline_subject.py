@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Final
 
 from bench.peer import NoPeerError
+from bench.row import MeasureError
 from bench.torture.subject import Event, Message, Place, RefusedError, Release, Transcript
 from bench.torture.subjects.stepline_agent import THROTTLED, bundle_text
 from stepline.adapters.system import SystemClock
@@ -128,8 +129,11 @@ class SteplineSubject:
 
     def kill(self) -> None:
         """Kill every process of the stage's functions."""
-        for process in self._stage.worker_pids():
-            os.kill(process, signal.SIGKILL)
+        pids = self._stage.worker_pids()
+        if not pids:
+            raise MeasureError("no process of a function was there to be killed")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
     def restart(self, release: Release = "one") -> None:
         """Do nothing: the emulator starts a function's process for its next invocation, as AWS does."""
