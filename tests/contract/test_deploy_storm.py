@@ -29,7 +29,7 @@ SEEDS = budget(10, 1_000, nightly=200)
 MOTO_SEEDS = budget(1, 10)
 
 pytestmark = pytest.mark.skipif(
-    not has_history(), reason="a copy of the files has no history; clones that lack a release fail"
+    not has_history(), reason="neither a shallow clone nor a copy of the files has the releases"
 )
 
 

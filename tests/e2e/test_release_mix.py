@@ -19,7 +19,9 @@ from tests.support.budget import budget
 
 pytestmark = [
     pytest.mark.emulator,
-    pytest.mark.skipif(not has_history(), reason="a copy of the files has no history to take releases from"),
+    pytest.mark.skipif(
+        not has_history(), reason="neither a shallow clone nor a copy of the files has the releases"
+    ),
 ]
 
 TALKS = budget(6, 60, nightly=12)

@@ -41,8 +41,8 @@ class ReleaseMissingError(Exception):
 
 
 def has_history() -> bool:
-    """Return True in a clone, however shallow; a copy of the files has no commit."""
-    return _git("rev-parse", "--verify", "-q", "HEAD").returncode == 0
+    """Return True in a whole clone; a shallow one, and a copy of the files, may lack the releases."""
+    return _git("rev-parse", "--is-shallow-repository").stdout.strip() == b"false"
 
 
 def packages_of(name: str) -> Path:
