@@ -21,27 +21,31 @@ def function(name, module, table, **variables):
 
 
 class Functions:
-    """Lambda's client, of an account with two stages and another function."""
+    """Lambda's client, of an account with two stages, each with one function, and another function."""
 
-    def __init__(self, **live):
-        self._live = live
+    def __init__(self, module="act", **live):
+        self._module, self._live = module, live
 
     def get_paginator(self, _):
         return self
 
     def paginate(self):
-        yield {"Functions": [function("ours-act", "act", "ours"), function("theirs-act", "act", "theirs")]}
+        yield {
+            "Functions": [
+                function(f"{whose}-{self._module}", self._module, whose) for whose in ("ours", "theirs")
+            ]
+        }
         yield {"Functions": [{"FunctionName": "other", "Handler": "index.handler"}]}
 
     def get_function_configuration(self, **given):
-        assert given == {"FunctionName": "ours-act", "Qualifier": "live"}
-        return function("ours-act", "act", "ours", **self._live)
+        assert given == {"FunctionName": f"ours-{self._module}", "Qualifier": "live"}
+        return function(given["FunctionName"], self._module, "ours", **self._live)
 
 
-def stage(**live):
+def stage(module="act", **live):
     return ProvedStage(
         name="trial", region="eu-central-1", table="ours", machine_arn="", api=None, mint=lambda *_: "",
-        caller=Caller(url="", user="u", home=Path(), token=str), aws=lambda _: Functions(**live),
+        caller=Caller(url="", user="u", home=Path(), token=str), aws=lambda _: Functions(module, **live),
     )  # fmt: skip
 
 

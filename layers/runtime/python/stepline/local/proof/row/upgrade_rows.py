@@ -100,4 +100,4 @@ def go_live(client: Any, release: Release) -> Iterator[None]:
 
 def _describe(client: Any, function: str, text: str) -> None:
     client.update_function_configuration(FunctionName=function, Description=text)
-    client.get_waiter("function_updated_v2").wait(FunctionName=function)
+    client.get_waiter("function_updated").wait(FunctionName=function)
