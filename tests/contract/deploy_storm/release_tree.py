@@ -41,8 +41,11 @@ class ReleaseMissingError(Exception):
 
 
 def has_history() -> bool:
-    """Return True in a whole clone; a shallow one, and a copy of the files, may lack the releases."""
-    return _git("rev-parse", "--is-shallow-repository").stdout.strip() == b"false"
+    """Return True in a whole clone, and in a copy that reaches its objects; a shallow clone, and other copies, lack releases."""
+    if _git("rev-parse", "--is-shallow-repository").stdout.strip() != b"false":
+        return False
+    commits = ["HEAD", *RELEASES.values()]
+    return any(_git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0 for commit in commits)
 
 
 def packages_of(name: str) -> Path:

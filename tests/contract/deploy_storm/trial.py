@@ -51,6 +51,11 @@ class Report:
     def problems(self) -> list[str]:
         return [*self.stranded, *self.repeated, *self.changed]
 
+    def merge(self, other: Report) -> None:
+        """Add what other seeds came to."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
     def add(self, seed: int, mode: Mode, played: Played, found: Facts, expected: Facts) -> None:
         """Compare what one rollout came to with what one release did alone."""
         name = f"seed {seed}, {mode}"
@@ -72,10 +77,15 @@ def play_seed(stage: Stage, releases: Sequence[ReleaseTree], seed: int, report: 
     alone = Storm(stage, course, Rollout("alone", [readers[seed // 2 % len(readers)]], str(seed))).play()
     for mode in MODES:
         deployed = readers if mode == "rolling" else releases
-        played = Storm(stage, course, Rollout(mode, deployed, str(seed))).play()
-        # A release that reads no forks begins no queued turn of one, so another turn may begin first.
-        ordered = deployed == readers and not played.refused
-        report.add(seed, mode, played, facts_of(played, ordered=ordered), facts_of(alone, ordered=ordered))
+        try:
+            played = Storm(stage, course, Rollout(mode, deployed, str(seed))).play()
+            # A release that reads no forks begins no queued turn of one, so another turn may begin first.
+            ordered = deployed == readers and not played.refused
+            report.add(
+                seed, mode, played, facts_of(played, ordered=ordered), facts_of(alone, ordered=ordered)
+            )
+        except Exception as error:  # noqa: BLE001 - what no release alone raises, or no reader decodes
+            report.changed.append(f"seed {seed}, {mode}: {type(error).__name__}: {error}")
 
 
 def _kinds(played: Played) -> Counter[str]:

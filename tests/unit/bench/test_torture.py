@@ -21,7 +21,15 @@ from bench.torture.trial import Patience
 from tests.unit.bench.memory_subject import MemorySubject
 
 PATIENCE = Patience(
-    wait_s=10, quiet_s=0.2, gone_s=0.1, throttled_s=0.2, missed=300, piece_ms=2, pieces=30, poll_s=0.01, rest_s=0
+    wait_s=10,
+    quiet_s=0.2,
+    gone_s=0.1,
+    throttled_s=0.2,
+    missed=300,
+    piece_ms=2,
+    pieces=30,
+    poll_s=0.01,
+    rest_s=0,
 )
 SHORT = replace(PATIENCE, wait_s=0.5)
 BY_NAME = {fault.name: fault for fault in FAULTS}
