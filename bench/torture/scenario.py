@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.torture.cell import CellError, require
 from bench.torture.reply import say
-from bench.torture.subject import NotOfferedError, RefusedError
+from bench.torture.subject import NotOfferedError, NotRunError, RefusedError
 from bench.torture.trial import Trial, has_heard, piece_numbers
 from bench.torture.watch import Watch
 
@@ -272,9 +272,10 @@ def stop_resumed(trial: Trial) -> None:
     with trial.watch() as client:
         trial.send(say(word, pieces, ms))
         client.until_pieces(FEW, trial.patience.wait_s)
-    with _returned(trial, client) as back:
-        if back is not None:
-            back.until_pieces(1, trial.patience.wait_s)
+    if not client.cursor:
+        raise NotOfferedError("its streams cannot be continued: they have no cursor")
+    with trial.watch(client) as back:
+        back.until_pieces(1, trial.patience.wait_s)
         trial.subject.stop(trial.thread)
         over = lambda: trial.subject.read(trial.thread).state != "running"  # noqa: E731 - a name for one condition
         trial.wait(over, "the turn did not end after the stop")
@@ -315,19 +316,24 @@ def duplicate(trial: Trial) -> None:
     """Deliver a message twice at once, and again."""
     word, text = trial.word(), ""
     text, message_id = f"@note {word}", f"twice-{word}"
-    refused: list[Exception] = []
+    refused: list[RefusedError] = []
+    impossible: list[NotOfferedError | NotRunError] = []
 
     def deliver() -> None:
         try:
             trial.send(text, message_id)
         except RefusedError as error:
             refused.append(error)
+        except (NotOfferedError, NotRunError) as error:
+            impossible.append(error)
 
     both = [threading.Thread(target=deliver) for _ in range(2)]
     for one in both:
         one.start()
     for one in both:
         one.join(timeout=trial.patience.wait_s)
+    if impossible:
+        raise impossible[0]
     require(len(refused) < 2, "refused", f"both deliveries were refused: {refused[:1]}")
     trial.answered(word)
     deliver()

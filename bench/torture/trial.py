@@ -158,6 +158,8 @@ class Trial:
     def require_next(self, *words: str) -> None:
         """Require that a further message is answered, by a model that has seen these words."""
         word = self.word()
+        running = lambda: self.subject.read(self.thread).state == "running"  # noqa: E731 - a name for one condition
+        self.wait(lambda: not running(), "a turn was still running")
         try:
             self.send(say(word, 1))
             seen = self.answered(word)

@@ -165,7 +165,7 @@ class Stage:
         return len(pids)
 
     def worker_pids(self, handler="lambdas."):
-        """Return the ids of the worker processes of one handler of this stage, or of all."""
+        """Return the ids of this stage's worker processes whose handlers begin with a text."""
         processes = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
         return [int(process.name) for process in processes if self._is_worker(process, handler)]
 
@@ -176,7 +176,8 @@ class Stage:
         except (FileNotFoundError, PermissionError, ProcessLookupError):
             return False
         ours = f"AWS_ENDPOINT_URL={self.deployed.endpoint}".encode() in environment
-        return ours and b"awslambdaric" in command and handler.encode() in command
+        runs = any(word.startswith(handler.encode()) for word in command)
+        return ours and runs and b"awslambdaric" in command
 
 
 def _variables(process):

@@ -33,6 +33,7 @@ NO_STREAM: Final = (
     "answers are not streamed: “events cannot leave a running durable execution” (README of "
     "`pydantic_ai_harness.aws_lambda`, Constraints)"
 )
+NO_NAMES: Final = "a message's id is its execution's name: the local runner does not check names, by which Lambda recognizes a second start"
 NO_QUEUE: Final = (
     "a running execution takes no message: the README of `pydantic_ai_harness.aws_lambda` has none from outside, and runs "
     "are awaited one after the other"
@@ -82,6 +83,7 @@ class PydanticAiSubject:
         self._worker = NodeApp(command, place.folder / "worker.log", worker_api, "/")
         self._release: Release = "one"
         self._executions: dict[str, list[str]] = {}
+        self._names: set[str] = set()
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -110,6 +112,9 @@ class PydanticAiSubject:
     def send(self, thread: str, text: str, message_id: str) -> None:
         """Start an execution with the messages of the thread's last one."""
         with self._lock:
+            if message_id in self._names:
+                raise NotRunError(NO_NAMES)
+            self._names.add(message_id)
             if any(self._get(arn)["Status"] == "RUNNING" for arn in self._executions.get(thread, ())):
                 raise NotOfferedError(NO_QUEUE)
             event = {"prompt": text, "history": self._history(thread)}

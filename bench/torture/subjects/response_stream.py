@@ -23,6 +23,8 @@ class ResponseClients:
         self._api = api
         self._parse = parse or parse_event
         self._clients: dict[str, ResponseClient] = {}
+        self.errors: dict[str, str] = {}
+        """The error that the newest response of a thread ended with: `end` events whose text begins with `error`."""
 
     def connect(self, thread: str) -> ResponseClient:
         """Return a client that is shown the responses to its own requests."""
@@ -36,13 +38,16 @@ class ResponseClients:
         if client is None or client.is_closed:
             client = ResponseClient()
         client.own(lines)
-        threading.Thread(target=self._read, args=(lines, client), daemon=True).start()
+        self.errors.pop(thread, None)
+        threading.Thread(target=self._read, args=(thread, lines, client), daemon=True).start()
 
-    def _read(self, lines: Lines, client: ResponseClient) -> None:
+    def _read(self, thread: str, lines: Lines, client: ResponseClient) -> None:
         try:
             for line in lines:
                 for event in self._parse(line):
                     client.put(event)
+                    if event.kind == "end" and event.text.startswith("error"):
+                        self.errors[thread] = event.text
         except OSError as error:
             client.put(error)
 

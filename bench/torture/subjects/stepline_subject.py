@@ -51,7 +51,7 @@ STATES_MAX: Final = 200
 ACK_S: Final = 60.0
 UP_S: Final = 600
 ANSWER: Final = "answer."
-ABSENT: Final = ("not_found", "no_such_conversation")
+ABSENT: Final = ("not_found",)
 _DEPLOYED: dict[str, str] = {}
 """The address of the model and the release that this process has deployed."""
 
@@ -180,7 +180,7 @@ class SteplineSubject:
         except DependencyError as error:
             raise ConnectionError(str(error)) from error
         except SteplineError as error:
-            raise RefusedError(f"{error.code}: {error}") from error
+            raise RefusedError(f"{error.reason}: {error}") from error
 
     def connect(self, thread: str, after: str = "") -> SteplineStream:
         """Return a client that continues from another one's state."""
@@ -225,7 +225,7 @@ class SteplineSubject:
                 page = self._api.read_events(thread, before=page.first_n)
                 frames = [*page.events, *frames]
         except SteplineError as error:
-            if error.code in ABSENT:
+            if error.reason in ABSENT:
                 return state, events
             raise ConnectionError(str(error)) from error
         for frame in frames:

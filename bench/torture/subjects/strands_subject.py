@@ -79,7 +79,9 @@ class StrandsSubject:
         """Return the session."""
         found = self._api.call("GET", f"/threads/{thread}")
         messages = tuple(Message(one["role"], one["text"]) for one in found["messages"])
-        return Transcript(messages=messages, state=found["state"], pending=tuple(found["pending"]))
+        error = self._clients.errors.get(thread, "")
+        state = "failed" if error and found["state"] == "idle" else found["state"]
+        return Transcript(messages=messages, state=state, pending=tuple(found["pending"]), error=error)
 
     def answer(self, thread: str, call: str, *, approve: bool) -> None:
         """Answer the interrupt."""

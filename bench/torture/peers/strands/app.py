@@ -151,7 +151,8 @@ async def answer(thread: str, request: Request):
 
 @app.post("/threads/{thread}/stop")
 async def stop(thread: str):
-    agent_of(thread).cancel()
+    if thread in running:
+        agent_of(thread).cancel()
     return {}
 
 
