@@ -221,7 +221,7 @@ STAGE: Mapping[str, Capability] = {
         ("loop/programs/", "/exec_task/"),
     ),
     # It deploys a bundle twice.
-    "test_torture.py": Capability(
+    "test_torture_column.py": Capability(
         (), ("/bench/torture/scenario.py", "/bench/torture/subjects/stepline_subject.py")
     ),
     "test_trace.py": Capability(

@@ -1,4 +1,4 @@
-"""The durable function of a Pydantic AI agent, behind the part of Lambda's API by which the local runner invokes it.
+"""The durable function of a Pydantic AI agent, and the part of Lambda's API by which the local runner invokes it.
 
 Source: the README of `pydantic_ai_harness.aws_lambda`: `run_durable` in a synchronous handler, tools that must not repeat, and
 published versions, to which running executions are pinned: the functions `agent-one` and `agent-next`. The runner's README:
