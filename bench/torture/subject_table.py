@@ -81,6 +81,29 @@ SUBJECTS: Final = (
         "that is waited here; the default is 860",
         module="bench.torture.subjects.eve_subject",
     ),
+    SubjectKind(
+        name="ai_sdk",
+        title="AI SDK",
+        settings="`streamText` in a handler on Hono, by its pages on resumable streams, tool approvals, and the stop of an active "
+        "resumable stream; chats and `resumable-stream` are in Redis, which writes each command to its disk. Throttled: Redis is "
+        "stopped",
+        module="bench.torture.subjects.ai_sdk_subject",
+    ),
+    SubjectKind(
+        name="mastra",
+        title="Mastra",
+        settings="`createDurableAgent` with `RedisServerCache` and `RedisStore`, `recovery.durableAgents` is `auto` and "
+        "`recoverAllDurableAgents` runs at each start, `shutdown` drains for 9 s; `send-message`, `threads/subscribe`, `observe` by "
+        "index, `send-tool-approval` and `threads/abort` of its server on Hono. Redis writes each command to its disk; throttled: "
+        "Redis is stopped",
+        module="bench.torture.subjects.mastra_subject",
+    ),
+    SubjectKind(
+        name="mastra_postgres",
+        title="Mastra, Postgres",
+        settings="as Mastra, with `PostgresStore` in place of `RedisStore`, as its page on crash recovery shows",
+        module="bench.torture.subjects.mastra_postgres_subject",
+    ),
 )
 LEFT_OUT: Final[dict[str, str]] = {}
 """Peers that are not run, and why."""

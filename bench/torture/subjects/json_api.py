@@ -36,9 +36,9 @@ class JsonApi:
             text = answer.read()
         return json.loads(text) if text else None
 
-    def open(self, method: str, path: str, body: object = None) -> Lines:
-        """Return an answer whose lines arrive over time. Raises RefusedError, OSError."""
-        return Lines(self._port, (method, path, body), self._headers, None)
+    def open(self, method: str, path: str, body: object = None, wait_s: float | None = None) -> Lines:
+        """Return an answer whose lines arrive over time; reading one waits so long. Raises RefusedError, OSError."""
+        return Lines(self._port, (method, path, body), self._headers, wait_s)
 
 
 class Lines:
