@@ -94,8 +94,9 @@ SUBJECTS: Final = (
         title="Mastra",
         settings="`createDurableAgent` with `RedisServerCache` and `RedisStore`, `recovery.durableAgents` is `auto` and "
         "`recoverAllDurableAgents` runs at each start, `shutdown` drains for 9 s; `send-message`, `threads/subscribe`, `observe` by "
-        "index, `send-tool-approval` and `threads/abort` of its server on Hono. Redis writes each command to its disk; throttled: "
-        "Redis is stopped",
+        "index, `send-tool-approval` and `threads/abort` of its server on Hono; a client that returns to a run whose events are removed "
+        "reads the thread. Redis writes each command to its disk; throttled: Redis is stopped. Tried too, with the same outcome: "
+        "`createEventedAgent` and `LibSQLStore` for a killed process, `stream` with a message's id for duplicates",
         module="bench.torture.subjects.mastra_subject",
     ),
     SubjectKind(
@@ -105,5 +106,11 @@ SUBJECTS: Final = (
         module="bench.torture.subjects.mastra_postgres_subject",
     ),
 )
-LEFT_OUT: Final[dict[str, str]] = {}
+LEFT_OUT: Final[dict[str, str]] = {
+    "AI SDK, `WorkflowAgent`": "`@ai-sdk/workflow` 2.0.43 needs `workflow` 5 beta, whose Postgres world, the one for a server of one's "
+    "own, does not install: `@workflow/world-postgres` 5.0.0-beta.29 asks for `@workflow/errors` 5.0.0-beta.13, which the registry does not have",
+    "`aws-blocks`": "npm has no package of this name",
+    "Mastra on Inngest": "the npm package `inngest-cli` 1.45.1 downloads its server from another place when it is installed, which a machine "
+    "without access to it cannot",
+}
 """Peers that are not run, and why."""

@@ -58,7 +58,7 @@ class AiSdk:
 
     def start(self) -> None:
         """Start Redis and the app."""
-        self._redis = start_redis(self._place.folder)
+        self._redis = start_redis()
         self.restart()
 
     def close(self) -> None:

@@ -104,6 +104,7 @@ class Eve:
         self._server = node_app.NodeApp(command, place.folder / "server.log", self._api, "/eve/v1/health")
         self._sessions: dict[str, str] = {}
         self._first: dict[str, dict[str, str]] = {}
+        self._contested: set[str] = set()
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -145,7 +146,10 @@ class Eve:
         if first != body:
             self._post(self._session(thread), {"message": text})
             return
-        self._api.call("POST", "/eve/v1/session", body)
+        created = self._api.call("POST", "/eve/v1/session", body)["sessionId"]
+        with self._lock:
+            if self._sessions.setdefault(thread, created) != created:
+                self._contested.add(thread)
 
     def _post(self, session: str, body: Mapping[str, Any]) -> None:
         """Deliver to a session; while it is not ready, deliver again, for 20 s as the documented client does."""
@@ -163,14 +167,17 @@ class Eve:
     def _session(self, thread: str) -> str:
         """Return a thread's session; a new one waits for its first message.
 
-        A session that was created with a message has the id that its operation returns once it has started.
+        If deliveries of the first message were answered with several ids, the session is the one that its operation
+        returns once it has started.
         """
         with self._lock:
-            if thread not in self._sessions:
-                if first := self._first.get(thread):
-                    time.sleep(SETTLED_S)
-                created = self._api.call("POST", "/eve/v1/session", first)
+            if thread in self._contested:
+                time.sleep(SETTLED_S)
+                self._contested.remove(thread)
+                created = self._api.call("POST", "/eve/v1/session", self._first[thread])
                 self._sessions[thread] = created["sessionId"]
+            elif thread not in self._sessions:
+                self._sessions[thread] = self._api.call("POST", "/eve/v1/session")["sessionId"]
             return self._sessions[thread]
 
     def connect(self, thread: str, after: str = "") -> EveStream:

@@ -61,7 +61,7 @@ class Mastra:
 
     def start(self) -> None:
         """Start the stores and the app."""
-        redis = start_redis(self._place.folder)
+        redis = start_redis()
         self._stores.append(redis)
         self._urls["REDIS_URL"] = redis.url
         if self._with_postgres:
@@ -113,7 +113,14 @@ class Mastra:
     def connect(self, thread: str, after: str = "") -> MastraStream:
         """Subscribe to the thread's runs, and observe each of them by index."""
         body = {"threadId": thread, "resourceId": _OWNER}
-        return MastraStream(self._api, self._api.open("POST", f"{_AGENT}/threads/subscribe", body), after)
+        stream = MastraStream(self._api, self._api.open("POST", f"{_AGENT}/threads/subscribe", body), after)
+        if after and not self._runs[thread].has_events():
+            stream.stored = self._stored(thread)
+        return stream
+
+    def _stored(self, thread: str) -> tuple[Message, ...]:
+        path = f"/api/memory/threads/{thread}/messages?agentId=bench&resourceId={_OWNER}&perPage=1000"
+        return tuple(_messages(self._api.call("GET", path)["messages"]))
 
     def read(self, thread: str) -> Transcript:
         """Return the thread's messages from its memory, and the state of its last run."""
@@ -121,8 +128,7 @@ class Mastra:
         waiting: tuple[str, ...] = ()
         whose = f"threadId={thread}&resourceId={_OWNER}"
         try:
-            path = f"/api/memory/threads/{thread}/messages?agentId=bench&resourceId={_OWNER}&perPage=1000"
-            messages = tuple(_messages(self._api.call("GET", path)["messages"]))
+            messages = self._stored(thread)
             suspended = self._api.call("GET", f"{_AGENT}/suspended-runs?{whose}")["runs"]
             waiting = tuple(call["toolCallId"] for run in suspended for call in run["toolCalls"])
         except RefusedError as error:
@@ -177,12 +183,16 @@ class Run:
         """Read its events since the last time; report whether it has events, and none of them is the last."""
         if not self._ended:
             last = self._read(self._next)
-            if last is None and self._read(0, most=1) is None:
+            if last is None and not self.has_events():
                 self._ended = True
             elif last is not None and last["type"] in _ENDS:
                 self._ended = True
                 self.error = _error(last)
         return not self._ended
+
+    def has_events(self) -> bool:
+        """Report whether the server has events of the run: some time after its end it has none."""
+        return self._read(0, most=1) is not None
 
     def _read(self, index: int, most: int = sys.maxsize) -> Mapping[str, Any] | None:
         """Return the last event that is there after an index."""
@@ -214,8 +224,11 @@ def _error(event: Mapping[str, Any]) -> str:
 class MastraStream:
     """The events of a thread's runs: the subscription names each run, which is then observed by index.
 
-    A cursor is the run's name and the index of its next event.
+    A cursor is the run's name and the index of its next event. A client that returns to a run whose events are removed
+    is shown the stored messages.
     """
+
+    stored: tuple[Message, ...] = ()
 
     def __init__(self, api: JsonApi, subscription: Lines, after: str) -> None:
         """Keep the open subscription, and begin after a cursor if there is one."""
@@ -243,6 +256,8 @@ class MastraStream:
 
     def __iter__(self) -> Iterator[Event]:
         yield Event("ready")
+        for message in self.stored[-1:]:
+            yield Event("answer" if message.role == "assistant" else "reset", message.text)
         while not self._closed:
             found = self._runs.get()
             if isinstance(found, OSError):

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,7 @@ class StoreProcess:
         self, command: Sequence[str], folder: Path, port: int, url: str, user: int | None = None
     ) -> None:
         """Start it as a user, as this process's unless one is given; return when its port is open. Raises OSError."""
-        self.url = url
+        self.url, self._folder = url, folder
         self._process = subprocess.Popen(
             command,
             cwd=folder,
@@ -45,22 +46,33 @@ class StoreProcess:
 
     def throttle(self, seconds: float) -> None:
         """Stop its processes for this time: no request is answered, and none is refused; return at once."""
-        os.killpg(self._process.pid, signal.SIGSTOP)
-        threading.Timer(seconds, os.killpg, (self._process.pid, signal.SIGCONT)).start()
+        self._signal(signal.SIGSTOP)
+        threading.Timer(seconds, self._signal, (signal.SIGCONT,)).start()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the server and its children, which may have sessions of their own."""
+        pid = self._process.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:  # it has ended
+            return
+        for process in (pid, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def close(self) -> None:
-        """Kill it."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        """Kill it, and remove its data."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def start_redis(folder: Path) -> StoreProcess:
+def start_redis() -> StoreProcess:
     """Start Redis, which writes each command to its disk before it answers. Raises NoPeerError, OSError."""
     server = shutil.which("redis-server")
     if server is None:
         raise NoPeerError("redis-server is not installed")
-    port = free_port()
+    folder, port = Path(tempfile.mkdtemp(prefix="torture-redis-")), free_port()
     command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
     return StoreProcess([*command, "--appendfsync", "always"], folder, port, f"redis://127.0.0.1:{port}")
 
