@@ -46,6 +46,11 @@ class Course:
     def forks(self) -> bool:
         return any(act != "message" for acts in self.acts.values() for act in acts)
 
+    @property
+    def remote(self) -> bool:
+        """True if programs run in tasks."""
+        return self.seed % 4 >= 2
+
     def turn(self, conversation: str, number: int) -> TurnPlan:
         """Return the plan of a conversation's turn, counted from 0."""
         drawn = random.Random(f"{self.seed} {conversation} {number}")

@@ -10,6 +10,7 @@ import importlib
 import io
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
@@ -18,12 +19,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
+from stepline.adapters.memory.task import MemoryTasks
 from tests.contract.deploy_storm.effects import note_effect
 from tests.contract.deploy_storm.release_tree import AGENT, ReleaseTree
 from tests.contract.deploy_storm.shared_store import SharedBucket, SharedTable
@@ -40,13 +43,17 @@ ENVIRONMENT: Final = {
     "STEPLINE_MACHINE_ARN": f"arn:aws:states:us-east-1:123456789012:stateMachine:{NAME}",
     "STEPLINE_CALLBACK_URL": "https://gateway.example/live",
     "STEPLINE_BUNDLE": AGENT,
-    "EXEC_RUNTIME_MODE": "process",
+    "FARGATE_CLUSTER": NAME,
+    "FARGATE_TASK_DEFINITION": "exec",
+    "FARGATE_SUBNETS": "subnet-1",
     "STEPLINE_OPEN_TURNS": str(OPEN_TURNS),
     "STEPLINE_USER_MESSAGES_PER_MINUTE": "0",
     "STEPLINE_APPROVAL_WAIT_S": "0",
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
 }
+PLACE: Final = "EXEC_RUNTIME_MODE"
+"""The variable that places programs: `process` is within a function, `fargate` in a task."""
 CONTEXT: Final = SimpleNamespace(
     function_name=NAME,
     memory_limit_in_mb=256,
@@ -96,19 +103,22 @@ class Stage:
         if stores:
             table.client, self.artifacts.client = stores  # type: ignore[assignment]  # they answer the calls
         self.clock = StageClock()
+        self.tasks = MemoryTasks(self.clock)
         self.executions: dict[str, Execution] = {}
         self.inboxes: dict[str, list[bytes]] = {}
         self.answer: Callable[[], str] = str
         self.midst: Callable[[], None] | None = None
         self._wired: set[ReleaseTree] = set()
 
-    def clear(self) -> None:
-        """Begin again: with an empty table, and new processes."""
+    def clear(self, *, remote: bool = False) -> None:
+        """Begin again: with an empty table, and new processes; programs run in tasks if they are `remote`."""
+        os.environ[PLACE] = "fargate" if remote else "process"  # noqa: TID251 - the functions' own environment
         for store in self._stores or ():
             store.clear()
         if not self._stores:
             _clear_moto()
         self.clock.restart()
+        self.tasks = MemoryTasks(self.clock)
         self.executions.clear()
         self.inboxes.clear()
         self.answer, self.midst = str, None
@@ -118,14 +128,37 @@ class Stage:
     def invoke(self, release: ReleaseTree, function: str, event: dict[str, Any]) -> dict[str, Any]:
         """Invoke a function of a release; everything passes through JSON. Raises the release's own errors."""
         sent = json.dumps(event)
+        with self._process(release):
+            handler = importlib.import_module(f"lambdas.{function}").handler
+            answer: dict[str, Any] = json.loads(json.dumps(handler(json.loads(sent), CONTEXT)))
+        return answer
+
+    def run_task(self, release: ReleaseTree, launch: dict[str, Any], token: str) -> None:
+        """Be a started task of a release: it takes its parcel, runs the program, stores the run and reports its end."""
+        with self._process(release):
+            handover = importlib.import_module("stepline.model.program.handover")
+            artifacts = importlib.import_module("stepline.adapters.aws.artifacts").S3Artifacts(NAME)
+            objects = self._grants(artifacts)
+            taken = msgspec.json.decode(self.tasks.take(launch["secret"]), type=handover.Handover)
+            parcel = msgspec.msgpack.decode(objects.get(taken.parcel), type=handover.Parcel)
+            assert objects.put(parcel.started, b'{"by":"task"}')
+            objects.put(parcel.run, msgspec.json.encode(_run_program(parcel)))
+        for task in self.tasks.tasks.values():
+            task.reason = "Essential container in task exited"
+        self.tasks.end(token)
+
+    @contextmanager
+    def _process(self, release: ReleaseTree) -> Iterator[None]:
+        """Be a process of a release, which is wired at its first time."""
         with release.active(), redirect_stdout(io.StringIO()):
             if release not in self._wired:
                 self._wired.add(release)
                 self._wire()
                 release.change()
-            handler = importlib.import_module(f"lambdas.{function}").handler
-            answer: dict[str, Any] = json.loads(json.dumps(handler(json.loads(sent), CONTEXT)))
-        return answer
+            yield
+
+    def _grants(self, artifacts: Any) -> Any:
+        return importlib.import_module("stepline.adapters.memory.grant").MemoryGrants(artifacts, self.clock)
 
     def forget(self, release: ReleaseTree) -> None:
         """Let the next steps of a release run in new processes."""
@@ -146,9 +179,9 @@ class Stage:
 
         def on_aws(settings: Any, meter: Any, kind: Any, **facts: Any) -> Any:
             app = over_aws(settings, meter, kind, **facts)
-            app = replace(
-                app, ports=replace(app.ports, signals=memory["signal"].MemorySignals(app.ports.log))
-            )
+            signals = memory["signal"].MemorySignals(app.ports.log)
+            grants = self._grants(app.ports.artifacts)
+            app = replace(app, ports=replace(app.ports, signals=signals, tasks=self.tasks, grants=grants))
             return replace(app, given=_Model(self, memory["model"])) if hasattr(app, "given") else app
 
         wiring.on_aws = on_aws
@@ -160,8 +193,7 @@ class Stage:
         edge = _edge()
         if hasattr(edge, "on_aws"):  # a release whose edge imports the name
             edge.on_aws = on_aws
-        run = importlib.import_module("stepline.model.program.execution").Run
-        programs = memory["executor"].MemoryExecutor(lambda job: _run_program(run, job))
+        programs = memory["executor"].MemoryExecutor(_run_program)
         importlib.import_module("stepline.bootstrap.program_backend").ProgramBackends.find = lambda *_, **__: (
             programs
         )
@@ -229,7 +261,7 @@ def _clear_moto() -> None:
 def open_stage(*, over_moto: bool = False) -> Iterator[Stage]:
     """Yield a stage; afterwards the process is as it was."""
     with pytest.MonkeyPatch.context() as patch, moto():
-        for name, value in ENVIRONMENT.items():
+        for name, value in {**ENVIRONMENT, PLACE: "process"}.items():
             patch.setenv(name, value)
         logging.disable(logging.CRITICAL)
         try:
@@ -269,10 +301,12 @@ def _post_in_turn(post: Any, waiting: Any) -> Any:
     return {connection: post(connection, frames) for connection, frames in waiting.items()}
 
 
-def _run_program(run: Any, job: Any) -> Any:
-    """Return what a program did: it printed its own text, and had an effect outside."""
-    note_effect("program", job.request.code)
-    return run(returncode=0, program_log=f"{job.request.code}\n", log_bytes=len(job.request.code) + 1)
+def _run_program(job: Any) -> Any:
+    """Return what a job's program did, as the active release has it: it printed its own text, and had an effect outside."""
+    code = job.request.code
+    note_effect("program", code)
+    run = importlib.import_module("stepline.model.program.execution").Run
+    return run(returncode=0, program_log=f"{code}\n", log_bytes=len(code) + 1)
 
 
 class _Model:

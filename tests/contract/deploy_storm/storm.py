@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from stepline.log.journal import read_since
 from stepline.log.spill import hydrate
+from stepline.loop.graph import UNKNOWN_ERROR
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import ApprovalRequested
 from stepline.model.ids import Lane, make_lane
@@ -28,8 +29,8 @@ SWEEP_S: Final = 400
 PARKED_S: Final = 30 * 86_400
 FORK: Final = "-f"
 """The end of a fork's name."""
-DIED: Final = type("Sandbox.Timedout", (Exception,), {})
-"""The error that a state machine gets for a function whose process ended, by its name."""
+DIED: Final = type(UNKNOWN_ERROR, (Exception,), {})
+"""The error of a function whose process ended, by the name under which the graph has all such errors."""
 TRIES: Final = 2
 """How often a state machine repeats a step that a release refuses, before the turn ends with the error."""
 
@@ -47,6 +48,7 @@ class Played:
     stranded: list[str] = field(default_factory=list)
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     steps: int = 0
+    tasks: int = 0
     refused: int = 0
 
 
@@ -90,8 +92,9 @@ class Running:
             self._function()
 
     def _function(self) -> None:
-        states = _module("loop.graph").STATES
-        self.function: str = states[self._visit.state].function
+        graph = _module("loop.graph")
+        self.function: str = graph.STATES[self._visit.state].function
+        self.waits_for_task: bool = self._visit.state == graph.REMOTE.name
         self.pause_s: float = self._visit.pause_s
         self.attempt: int = self._visit.step.attempt
         if self._visit.step.error is not None:
@@ -138,7 +141,7 @@ class Storm:
 
     def begin(self) -> None:
         """Empty the stage, and let the users connect."""
-        self._stage.clear()
+        self._stage.clear(remote=self._course.remote)
         take_effects()
         for conversation in self._acts:
             self._join(conversation)
@@ -232,8 +235,11 @@ class Storm:
 
     def _invoke(self, release: ReleaseTree, running: Running) -> dict[str, Any] | Exception:
         step = running.step
+        event = {"step": step, "attempt": running.attempt}
         try:
-            answer = self._stage.invoke(release, running.function, {"step": step, "attempt": running.attempt})
+            if running.waits_for_task:
+                return self._run_task(release, event)
+            answer = self._stage.invoke(release, running.function, event)
         except Exception as error:  # noqa: BLE001 - the state machine's to judge
             return error
         moment = f"{step['conversation']}/{self._number(step)}/{step['iteration']} {running.function}"
@@ -242,6 +248,18 @@ class Storm:
             self._stage.forget(release)
             return DIED()
         return answer
+
+    def _run_task(self, release: ReleaseTree, event: dict[str, Any]) -> dict[str, Any] | Exception:
+        """Start a task with one release, and let it run in another; return what its state passes on."""
+        tasks, step = self._stage.tasks, event["step"]
+        token = f"token-{len(tasks.ended)}"
+        tasks.waiting.add(token)
+        self._stage.invoke(release, "act", {**event, "token": token})
+        if token not in tasks.ended:
+            self.played.tasks += 1
+            self._stage.run_task(self._rollout.draw(self._reads(step)), step["launch"], token)
+        error, cause = tasks.ended[token]
+        return type(error, (Exception,), {})(cause) if error else step
 
     def _follow(self, running: Running, answer: dict[str, Any] | Exception) -> None:
         try:
@@ -348,6 +366,7 @@ class Storm:
         played = self.played
         played.stranded = self.open_turns()
         played.stranded += [name for name, one in self._running.items() if not one.execution.ended]
+        played.stranded += [f"secret {name}" for name in self._stage.tasks.secrets]
         for name, client in played.clients.items():
             played.batches[name] = self._batches(name)
             client.catch_up()

@@ -75,6 +75,7 @@ def play_seed(stage: Stage, releases: Sequence[ReleaseTree], seed: int, report: 
     readers = [one for one in releases if reads_forks(one)] if course.forks else [*releases]
     report.seeds += 1
     alone = Storm(stage, course, Rollout("alone", [readers[seed // 2 % len(readers)]], str(seed))).play()
+    report.changed += [f"seed {seed}, alone: {lane} failed" for lane in _failed(facts_of(alone))]
     for mode in MODES:
         deployed = readers if mode == "rolling" else releases
         try:
@@ -97,7 +98,13 @@ def _kinds(played: Played) -> Counter[str]:
         if type(entry) in KINDS
     )
     found["programs"] = sum(count for (tool, _), count in played.effects.items() if tool == "program")
+    found["of them in tasks"] = played.tasks
     return found
+
+
+def _failed(facts: Facts) -> list[str]:
+    """Return the conversations with a turn that failed: the storm would compare failures."""
+    return [name for name, ends in facts.ends.items() if any(outcome != "completed" for outcome, *_ in ends)]
 
 
 def _repeated(found: Facts, expected: Facts) -> Iterator[str]:
