@@ -58,7 +58,7 @@ def render_report(report: Report) -> Iterator[str]:
     """Yield the lines of a report, as Markdown."""
     names = [*RELEASES, NEXT]
     yield f"{report.seeds} seeds, each {' and '.join(MODES)}: {report.steps} steps, {report.refused} of them refused once"
-    yield ", ".join(f"{count} {kind}" for kind, count in report.kinds.items())
+    yield ", ".join(f"{count} {kind}" for kind, count in sorted(report.kinds.items()))
     yield ""
     yield f"| a step of ↓, the next of → | {' | '.join(names)} |"
     yield f"|---|{'---:|' * len(names)}"

@@ -384,6 +384,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     # Also from npm, with the clients of PyPI.
     "contract/test_mcp_door.py": ("/web/packages/serve/", "local/command/door/", "adapters/mcp/"),
     # Moto beside memory: the same cases, at a hundred times the cost.
+    "contract/test_deploy_storm.py::test_the_shared_": ("adapters/aws/",),
     "contract/test_erased_user.py[moto]": ERASURE,
     "contract/test_erasure.py[moto]": ERASURE,
     "contract/test_limits_at_once.py[moto]": ("ports/tenancy/", "adapters/aws/"),

@@ -25,8 +25,8 @@ from tests.contract.deploy_storm.storm import Storm
 from tests.contract.deploy_storm.trial import Report, play_seed
 from tests.support.budget import budget
 
-SEEDS = budget(10, 1_000, nightly=200)
-MOTO_SEEDS = budget(1, 10)
+SEEDS = budget(8, 1_000, nightly=200)
+MOTO_SEEDS = budget(2, 10)
 
 pytestmark = pytest.mark.skipif(
     not has_history(), reason="neither a shallow clone nor a copy of the files has the releases"

@@ -98,7 +98,7 @@ def _kinds(played: Played) -> Counter[str]:
         if type(entry) in KINDS
     )
     found["programs"] = sum(count for (tool, _), count in played.effects.items() if tool == "program")
-    found["of them in tasks"] = played.tasks
+    found["programs in tasks"] = played.tasks
     return found
 
 
