@@ -52,7 +52,8 @@ SUBJECTS: Final = (
         settings="`langgraph dev`, its development server, whose threads and runs are written to files every ten seconds, with the "
         "SQLite checkpointer in `langgraph.json`; `create_agent` with "
         "`HumanInTheLoopMiddleware`; background runs with `durability=sync`, `stream_resumable`, and `multitask_strategy=enqueue` "
-        "for messages to a running thread; clients join the thread's stream with `Last-Event-ID`",
+        "for messages to a running thread; clients join the thread's stream with `Last-Event-ID`. Throttled: the checkpoints' database is "
+        "locked, not the threads and runs in its memory",
         module="bench.torture.subjects.langgraph_subject",
     ),
     SubjectKind(

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 from bench.torture.subject import (
     Event,
     Message,
-    NotRunError,
     Place,
     RefusedError,
     Release,
@@ -29,6 +32,7 @@ from bench.torture.subjects.python_peer import install_python, python_versions
 
 FILES: Final = ("agent.py", "checkpointer.py", "langgraph.json")
 GRAPH: Final = "agent"
+LOCK_S: Final = 30.0
 ACTIVE: Final = ("pending", "running")
 
 
@@ -163,8 +167,17 @@ class LangGraphSubject:
                 self._api.call("POST", f"{run_path}/cancel?action=interrupt&wait=false")
 
     def throttle(self, seconds: float) -> None:
-        """Raise NotRunError."""
-        raise NotRunError("its threads and runs are in the process's memory, which cannot be throttled")
+        """Hold an exclusive transaction of its checkpoints' database; threads and runs are in memory."""
+        locked = threading.Event()
+
+        def hold() -> None:
+            with closing(sqlite3.connect(self._folder / "checkpoints.db", timeout=LOCK_S)) as connection:
+                connection.execute("BEGIN EXCLUSIVE")
+                locked.set()
+                time.sleep(seconds)
+
+        threading.Thread(target=hold, daemon=True).start()
+        locked.wait(LOCK_S)
 
 
 class LangGraphStream:
