@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ PATIENCE = Patience(
     rest_s=0,
 )
 SHORT = replace(PATIENCE, wait_s=3)
+ROOT = Path(__file__).parents[3]
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
 
@@ -120,3 +122,8 @@ def test_the_page_has_every_cell_and_its_evidence(tmp_path):
         assert f"## {kind.title}\n" in page
     if SUBJECTS:
         assert all(f"seen {name}" in page for name in BY_NAME)
+
+
+def test_the_readme_has_the_number_of_faults_that_our_column_holds_under():
+    held = [found.verdict for found in read_results()["stepline"].cells.values()].count("holds")
+    assert f"**{held} of {len(FAULTS)}** faults" in (ROOT / "README.md").read_text()
