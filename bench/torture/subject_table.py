@@ -79,7 +79,8 @@ SUBJECTS: Final = (
         settings="`eve build` and `eve start` on the local world, their default for a server of one's own; sessions, streams by "
         "index, `cancel` and the turn policy `steer` of its HTTP API; a thread's first message is its `operationId`. "
         "`WORKFLOW_INLINE_OWNERSHIP_LEASE_SECONDS` is 1, so that a step of a killed process starts again within the time "
-        "that is waited here; the default is 860",
+        "that is waited here; the default is 860. Between approval shown and stored, most runs held; in others the answer reached "
+        "the request of the first attempt, which the step's second attempt had replaced",
         module="bench.torture.subjects.eve_subject",
     ),
     SubjectKind(
