@@ -19,7 +19,7 @@ from bench.torture.subject import (
     Release,
     Transcript,
 )
-from bench.torture.subjects import node_app
+from bench.torture.subjects import peer_process
 from bench.torture.subjects.json_api import JsonApi, Lines, free_port
 from bench.torture.subjects.store_process import StoreProcess, start_redis
 
@@ -31,7 +31,7 @@ _REPLAY: Final = "replay"
 
 def versions() -> str:
     """Return the versions that run."""
-    return node_app.versions(NAME, "ai", "resumable-stream")
+    return peer_process.versions(NAME, "ai", "resumable-stream")
 
 
 def open_subject(place: Place) -> AiSdk:
@@ -45,11 +45,11 @@ class AiSdk:
     def __init__(self, place: Place) -> None:
         """Install it. Raises NoPeerError."""
         self._place = place
-        self._folder = node_app.install(NAME)
-        shutil.copy(node_app.PEERS / "effects.mjs", self._folder)
+        self._folder = peer_process.install(NAME)
+        shutil.copy(peer_process.PEERS / "effects.mjs", self._folder)
         self._port = free_port()
         self._api = JsonApi(self._port)
-        self._server = node_app.NodeApp(
+        self._server = peer_process.PeerApp(
             ["node", "app.mjs"], place.folder / "server.log", self._api, "/health"
         )
         self._redis: StoreProcess | None = None
@@ -77,7 +77,7 @@ class AiSdk:
         self._server.kill()
         next_one = {"INSTRUCTIONS": NEXT_INSTRUCTIONS, "LOOKS": "yes"}
         environment = {
-            **node_app.node_environment(),
+            **peer_process.node_environment(),
             **({"INSTRUCTIONS": INSTRUCTIONS} if release == "one" else next_one),
             "REDIS_URL": self._redis.url,
             "MODEL_URL": self._place.model_url,

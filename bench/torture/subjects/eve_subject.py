@@ -22,7 +22,7 @@ from bench.torture.subject import (
     Release,
     Transcript,
 )
-from bench.torture.subjects import node_app
+from bench.torture.subjects import peer_process
 from bench.torture.subjects.json_api import JsonApi, Lines, free_port
 
 NAME: Final = "eve"
@@ -44,7 +44,7 @@ _BASIC: Final = {"Authorization": f"Basic {base64.b64encode(b'bench:bench').deco
 
 def versions() -> str:
     """Return the versions that run."""
-    return node_app.versions(NAME, "eve", "ai")
+    return peer_process.versions(NAME, "eve", "ai")
 
 
 def open_subject(place: Place) -> Eve:
@@ -54,11 +54,11 @@ def open_subject(place: Place) -> Eve:
 
 def _built() -> Path:
     """Return the folder of the builds `one` and `next`; make them if the sources or the packages have changed."""
-    installed = node_app.install(NAME)
-    shutil.copy(node_app.PEERS / "effects.mjs", installed / "agent" / "effects.mjs")
+    installed = peer_process.install(NAME)
+    shutil.copy(peer_process.PEERS / "effects.mjs", installed / "agent" / "effects.mjs")
     sources = [
         path
-        for path in sorted([node_app.PEERS / "effects.mjs", *(node_app.PEERS / NAME).rglob("*")])
+        for path in sorted([peer_process.PEERS / "effects.mjs", *(peer_process.PEERS / NAME).rglob("*")])
         if path.is_file()
     ]
     made_from = b"".join(path.read_bytes() for path in sources)
@@ -75,14 +75,14 @@ def _built() -> Path:
             shutil.copytree(installed / "next", app / "agent", dirs_exist_ok=True)
         (app / "agent" / "instructions.md").write_text(f"{instructions}\n", encoding="utf-8")
         shutil.copy(installed / "package.json", app)
-        node_app.run(["npx", "eve", "build"], app, _environment("http://127.0.0.1:9", installed, 9))
+        peer_process.run(["npx", "eve", "build"], app, _environment("http://127.0.0.1:9", installed, 9))
     stamp.write_bytes(made_from)
     return installed
 
 
 def _environment(model_url: str, effects: Path, port: int) -> dict[str, str]:
     return {
-        **node_app.node_environment(),
+        **peer_process.node_environment(),
         "MODEL_URL": model_url,
         "TORTURE_EFFECTS": str(effects),
         "PORT": str(port),
@@ -101,7 +101,7 @@ class Eve:
         self._port = free_port()
         self._api = JsonApi(self._port, _BASIC)
         command = [str(installed / "node_modules" / ".bin" / "eve"), "start", "--host", "127.0.0.1"]
-        self._server = node_app.NodeApp(command, place.folder / "server.log", self._api, "/eve/v1/health")
+        self._server = peer_process.PeerApp(command, place.folder / "server.log", self._api, "/eve/v1/health")
         self._sessions: dict[str, str] = {}
         self._first: dict[str, dict[str, str]] = {}
         self._contested: set[str] = set()

@@ -27,7 +27,7 @@ from bench.torture.subject import (
     Transcript,
 )
 from bench.torture.subjects.json_api import JsonApi, Lines, free_port
-from bench.torture.subjects.node_app import PEERS, NodeApp
+from bench.torture.subjects.peer_process import PEERS, PeerApp
 from bench.torture.subjects.python_peer import install_python, python_versions
 
 FILES: Final = ("agent.py", "checkpointer.py", "langgraph.json")
@@ -78,7 +78,7 @@ class LangGraphSubject:
             "--port",
             str(port),
         ]
-        self._app = NodeApp(command, place.folder / "log", self._api, "/ok")
+        self._app = PeerApp(command, place.folder / "log", self._api, "/ok")
 
     def start(self) -> None:
         """Start the server."""

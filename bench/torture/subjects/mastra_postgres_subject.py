@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bench.torture.subject import Place
-from bench.torture.subjects import mastra_subject, node_app
+from bench.torture.subjects import mastra_subject, peer_process
 
 
 def versions() -> str:
     """Return the versions that run."""
-    return node_app.versions(mastra_subject.NAME, "@mastra/core", "@mastra/pg", "@mastra/redis")
+    return peer_process.versions(mastra_subject.NAME, "@mastra/core", "@mastra/pg", "@mastra/redis")
 
 
 def open_subject(place: Place) -> mastra_subject.Mastra:

@@ -22,7 +22,7 @@ from bench.torture.subject import (
     Release,
     Transcript,
 )
-from bench.torture.subjects import node_app
+from bench.torture.subjects import peer_process
 from bench.torture.subjects.json_api import JsonApi, Lines, free_port
 from bench.torture.subjects.store_process import StoreProcess, start_postgres, start_redis
 
@@ -35,7 +35,7 @@ GLANCE_S: Final = 0.3
 
 def versions() -> str:
     """Return the versions that run."""
-    return node_app.versions(NAME, "@mastra/core", "@mastra/redis")
+    return peer_process.versions(NAME, "@mastra/core", "@mastra/redis")
 
 
 def open_subject(place: Place) -> Mastra:
@@ -49,12 +49,12 @@ class Mastra:
     def __init__(self, place: Place, *, with_postgres: bool) -> None:
         """Install it. Raises NoPeerError."""
         self._place, self._with_postgres = place, with_postgres
-        self._folder = node_app.install(NAME)
-        shutil.copy(node_app.PEERS / "effects.mjs", self._folder)
+        self._folder = peer_process.install(NAME)
+        shutil.copy(peer_process.PEERS / "effects.mjs", self._folder)
         self._port = free_port()
         self._api = JsonApi(self._port)
         node = ["node", "app.mjs"]
-        self._server = node_app.NodeApp(node, place.folder / "server.log", self._api, "/api/agents")
+        self._server = peer_process.PeerApp(node, place.folder / "server.log", self._api, "/api/agents")
         self._stores: list[StoreProcess] = []
         self._urls: dict[str, str] = {}
         self._runs: dict[str, Run] = {}
@@ -87,7 +87,7 @@ class Mastra:
         if release == "next":
             instructions = {"INSTRUCTIONS": NEXT_INSTRUCTIONS, "LOOKS": "yes"}
         environment = {
-            **node_app.node_environment(),
+            **peer_process.node_environment(),
             **self._urls,
             **instructions,
             "MODEL_URL": self._place.model_url,

@@ -24,7 +24,7 @@ from bench.torture.subject import (
     Transcript,
 )
 from bench.torture.subjects.json_api import JsonApi, free_port
-from bench.torture.subjects.node_app import PEERS, NodeApp
+from bench.torture.subjects.peer_process import PEERS, PeerApp
 from bench.torture.subjects.python_peer import install_python, python_versions
 
 API: Final = "/2025-12-01"
@@ -78,9 +78,9 @@ class PydanticAiSubject:
             "--lambda-endpoint", f"http://127.0.0.1:{worker}", "--local-runner-endpoint", f"http://127.0.0.1:{service}",
             "--store-type", "sqlite", "--store-path", str(place.folder / "executions.db"),
         ]  # fmt: skip
-        self._service = NodeApp(runner, place.folder / "service.log", self._api, f"{API}/durable-executions")
+        self._service = PeerApp(runner, place.folder / "service.log", self._api, f"{API}/durable-executions")
         command = [str(environment / "bin/python"), "worker.py", str(worker)]
-        self._worker = NodeApp(command, place.folder / "worker.log", worker_api, "/")
+        self._worker = PeerApp(command, place.folder / "worker.log", worker_api, "/")
         self._release: Release = "one"
         self._executions: dict[str, list[str]] = {}
         self._names: set[str] = set()

@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 from typing import Final
 
-from bench.torture.subjects.node_app import INSTALLED, PEERS, run
+from bench.torture.subjects.peer_process import INSTALLED, PEERS, run
 
 _PINNED: Final = r"^{name}==(\S+)"
 

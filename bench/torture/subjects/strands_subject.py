@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.torture.subject import Message, Place, Release, Stream, Transcript
 from bench.torture.subjects.json_api import JsonApi, free_port
-from bench.torture.subjects.node_app import PEERS, NodeApp
+from bench.torture.subjects.peer_process import PEERS, PeerApp
 from bench.torture.subjects.python_peer import install_python, python_versions
 from bench.torture.subjects.response_stream import ResponseClients
 
@@ -40,7 +40,7 @@ class StrandsSubject:
             "TORTURE_MODEL": place.model_url,
         }
         command = [str(environment / "bin/uvicorn"), "app:app", "--port", str(port)]
-        self._app = NodeApp(command, place.folder / "log", self._api, "/ok")
+        self._app = PeerApp(command, place.folder / "log", self._api, "/ok")
         self._clients = ResponseClients(self._api)
 
     def start(self) -> None:

