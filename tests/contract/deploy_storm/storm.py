@@ -84,6 +84,8 @@ class Running:
 
     def __init__(self, machine: ReleaseTree, execution: Execution) -> None:
         self.machine, self.execution = machine, execution
+        self.refused = 0
+        """How often releases have refused the current visit of a state."""
         self.step = execution.step
         with machine.active():
             step = importlib.import_module("msgspec").convert(self.step, _module("model.step").Step)
@@ -220,17 +222,18 @@ class Storm:
         former = running.step
         if running.function == "decide":
             self._prepare(former)
-        refused = 0
+        if not running.attempt:
+            running.refused = 0
         while not running.execution.ended:
             self._stage.clock.pause(running.pause_s)
-            release = self._rollout.draw(self._fits(running, refused))
+            release = self._rollout.draw(self._fits(running))
             self._count(former["conversation"], release)
             answer = self._invoke(release, running)
-            refused += 1 if _is_refusal(answer) else 0
             self._follow(running, answer)
             if not _is_refusal(answer):
                 break
-        self.played.refused += refused
+            running.refused += 1
+            self.played.refused += 1
         self._stage.midst = None
 
     def _invoke(self, release: ReleaseTree, running: Running) -> dict[str, Any] | Exception:
@@ -268,12 +271,12 @@ class Storm:
             running.execution.ended = True
             self._sweep(_failure(running.execution, error))
 
-    def _fits(self, running: Running, refused: int) -> Callable[[ReleaseTree], bool]:
+    def _fits(self, running: Running) -> Callable[[ReleaseTree], bool]:
         """Return the test of a release for a step: after some refusals it reads forks, and at once where no state tries again."""
         if (
             self._bounded
             and FORK in running.step["conversation"]
-            and (refused >= TRIES or running.function == "execute")
+            and (running.refused >= TRIES or running.function == "execute")
         ):
             return reads_forks
         return any_release
