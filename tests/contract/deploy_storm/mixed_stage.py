@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from aws_lambda_powertools import Metrics
 
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect
@@ -263,6 +264,8 @@ def open_stage(*, over_moto: bool = False) -> Iterator[Stage]:
     with pytest.MonkeyPatch.context() as patch, moto():
         for name, value in {**ENVIRONMENT, PLACE: "process"}.items():
             patch.setenv(name, value)
+        for name in ("_metrics", "_dimensions", "_metadata", "_default_dimensions"):
+            patch.setattr(Metrics, name, {})  # every instance in a process shares them
         logging.disable(logging.CRITICAL)
         try:
             connect("s3", read_timeout_s=5).create_bucket(Bucket=NAME)
