@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from tests.contract.deploy_storm.release_tree import NEXT, RELEASES, has_history
-from tests.e2e.order import check_order, events, terminals
+from tests.e2e.order import check_order, check_text, events, terminals
 from tests.e2e.release_mix import STEPS, release_mix
 from tests.e2e.stage import Stage, a_word, answer_of, is_text, read_until
 from tests.e2e.test_recovery import LONG, check_log
@@ -54,8 +54,9 @@ class Talk:
     def check(self) -> None:
         """Assert that both turns are whole, and that their calls ran once."""
         assert [len(terminals(lines)) for lines in self.turns] == [1, 1]
-        for lines in self.turns[1:] if self._leaves else self.turns[:1]:
-            check_order(lines)
+        if not self._leaves:
+            check_order(self.turns[0])
+        check_text(self.turns[1])
         assert self.word in answer_of(self.turns[0])
         check_log(self.stage, self.conversation)
         results = self.stage.entries(self.conversation, "result")
