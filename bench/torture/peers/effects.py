@@ -1,4 +1,4 @@
-"""The effect of a tool in Python, for the peers; `bench/torture/effects.py` has the contract."""
+"""The tools in Python, for the peers, and their effect; `bench/torture/effects.py` has the contract."""
 
 import os
 import signal
@@ -17,3 +17,20 @@ def act(word: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     while (FOLDER / f"hold.{word}").exists():
         time.sleep(0.05)
+
+
+def look(word: str) -> str:
+    """Look at a word."""
+    return f"looked {word}"
+
+
+def note(word: str) -> str:
+    """Note a word."""
+    act(word)
+    return f"noted {word}"
+
+
+def pay(word: str) -> str:
+    """Pay for a word."""
+    act(word)
+    return f"paid {word}"

@@ -30,7 +30,7 @@ from bench.torture.subjects.json_api import JsonApi, Lines, free_port
 from bench.torture.subjects.peer_process import PEERS, PeerApp
 from bench.torture.subjects.python_peer import install_python, python_versions
 
-FILES: Final = ("agent.py", "checkpointer.py", "langgraph.json")
+FILES: Final = ("langgraph/agent.py", "langgraph/checkpointer.py", "langgraph/langgraph.json", "effects.py")
 GRAPH: Final = "agent"
 LOCK_S: Final = 30.0
 ACTIVE: Final = ("pending", "running")
@@ -59,7 +59,7 @@ class LangGraphSubject:
     def __init__(self, place: Place, environment: Path) -> None:
         """Copy the application into the folder."""
         for name in FILES:
-            shutil.copy(PEERS / "langgraph" / name, place.folder / name)
+            shutil.copy(PEERS / name, place.folder)
         port = free_port()
         self._port, self._api = port, JsonApi(port)
         self._folder = place.folder

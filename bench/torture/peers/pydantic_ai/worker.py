@@ -16,7 +16,7 @@ from aws_durable_execution_sdk_python import durable_execution
 from aws_durable_execution_sdk_python.config import StepSemantics
 from aws_durable_execution_sdk_python.retries import RetryPresets
 from aws_durable_execution_sdk_python_testing.invoker import create_test_lambda_context
-from effects import act
+from effects import look, note, pay
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -30,23 +30,6 @@ ONCE = {
         "retry_strategy": RetryPresets.none(),
     }
 }
-
-
-def look(word: str) -> str:
-    """Look at a word."""
-    return f"looked {word}"
-
-
-def note(word: str) -> str:
-    """Note a word."""
-    act(word)
-    return f"noted {word}"
-
-
-def pay(word: str) -> str:
-    """Pay for a word."""
-    act(word)
-    return f"paid {word}"
 
 
 def agent_of(release: str) -> Agent:
