@@ -9,7 +9,7 @@ from stepline.local.proof.stage_function import functions_by_module, read_live
 
 
 def read_versions(stage: ProvedStage) -> StageVersions:
-    """Return what serves, or the reason why it cannot be read: a report is made nevertheless."""
+    """Return the versions that serve; if they cannot be read, `unknown` is the reason."""
     try:
         machine = stage.aws("stepfunctions").describe_state_machine(stateMachineArn=stage.machine_arn)
         live = {module: read_live(stage, name) for module, name in functions_by_module(stage).items()}
