@@ -7,34 +7,19 @@ each is escaped, its invisible characters are shown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Final
 
 from stepline.local.evaluation.evaluation import CaseResult, CaseRun, EvaluationReport
-from stepline.local.safe_text import clean
+from stepline.local.evaluation.report_page import begin_page, html_text
 
 ROW_PX, LABEL_PX, PLOT_PX, VALUE_PX = 22, 260, 360, 150
-_HEAD: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Evaluation</title>
-<style>
-:root { color-scheme: light dark; --line: #8886; --good: #1a7f37; --bad: #cf222e; --old: #9a6700 }
+_STYLE: Final = """\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-td, th { border-bottom: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--line); padding-left: .6rem }
 svg { max-width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif; fill: currentColor }
-.good { color: var(--good) } .bad { color: var(--bad) } .muted { opacity: .75 }
-rect.good { fill: var(--good) } rect.bad { fill: var(--bad) } .tick { stroke: var(--old); stroke-width: 2 }
+.good { color: var(--good) } .bad { color: var(--bad) }
+rect.good { fill: var(--good) } rect.bad { fill: var(--bad) } .tick { stroke: var(--open); stroke-width: 2 }
 .span { stroke: currentColor; stroke-width: 1.5 } .rail { fill: var(--line) }
-</style>
-</head>
-<body>
 """
 
 
@@ -44,11 +29,11 @@ def render_page(report: EvaluationReport) -> str:
 
 
 def _page(report: EvaluationReport) -> Iterator[str]:
-    yield _HEAD
+    yield begin_page("Evaluation", _STYLE)
     verdict = '<strong class="good">passed</strong>' if report.ok else '<strong class="bad">failed</strong>'
-    yield f"<h1>Evaluation of {_text(report.model)}: {verdict}</h1>\n<p>{_text(summarise_report(report))}</p>\n"
+    yield f"<h1>Evaluation of {html_text(report.model)}: {verdict}</h1>\n<p>{html_text(summarise_report(report))}</p>\n"
     if report.gone:
-        yield f"<p>In the baseline and not in this set: {_text(', '.join(report.gone))}</p>\n"
+        yield f"<p>In the baseline and not in this set: {html_text(', '.join(report.gone))}</p>\n"
     yield "<h2>Solved runs</h2>\n"
     yield _plot_rates(report.cases)
     yield (
@@ -110,7 +95,7 @@ def _plot_costs(results: Sequence[CaseResult]) -> str:
 def _svg(title: str, rows: Sequence[str], count: int) -> str:
     width, height = LABEL_PX + PLOT_PX + VALUE_PX, count * ROW_PX
     return (
-        f'<svg role="img" aria-label="{escape(title)}" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        f'<svg role="img" aria-label="{html_text(title)}" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
         f"{''.join(rows)}</svg>\n"
     )
 
@@ -118,8 +103,8 @@ def _svg(title: str, rows: Sequence[str], count: int) -> str:
 def _labels(name: str, value: str, middle: float) -> str:
     short = name if len(name) <= 38 else f"{name[:37]}…"
     return (
-        f'<text x="0" y="{middle + 4}">{_text(short)}</text>'
-        f'<text x="{LABEL_PX + PLOT_PX + 8}" y="{middle + 4}">{_text(value)}</text>'
+        f'<text x="0" y="{middle + 4}">{html_text(short)}</text>'
+        f'<text x="{LABEL_PX + PLOT_PX + 8}" y="{middle + 4}">{html_text(value)}</text>'
     )
 
 
@@ -132,9 +117,9 @@ def _mark(result: CaseResult) -> str:
 
 
 def _case(result: CaseResult) -> Iterator[str]:
-    yield f'<h3 class="{_mark(result)}">{_text(result.name)}</h3>\n<p>{_text(result.about)}</p>\n'
+    yield f'<h3 class="{_mark(result)}">{html_text(result.name)}</h3>\n<p>{html_text(result.about)}</p>\n'
     if result.why:
-        yield f'<p class="bad">{_text(result.why)}</p>\n'
+        yield f'<p class="bad">{html_text(result.why)}</p>\n'
     if not result.runs:
         return
     yield "<table><tr><th>run</th><th>result</th><th>rounds</th><th>tokens</th><th>dollars</th></tr>\n"
@@ -146,13 +131,13 @@ def _case(result: CaseResult) -> Iterator[str]:
 
 
 def _run(run: CaseRun) -> str:
-    parts = [f"<br>{_text(line)}" for line in explain_run(run)]
+    parts = [f"<br>{html_text(line)}" for line in explain_run(run)]
     if run.calls:
-        parts.append(f'<br><span class="muted">{_text(", ".join(run.calls))}</span>')
+        parts.append(f'<br><span class="muted">{html_text(", ".join(run.calls))}</span>')
     if run.left_out:
-        parts.append(f'<br><span class="muted">not judged: {_text(", ".join(run.left_out))}</span>')
+        parts.append(f'<br><span class="muted">not judged: {html_text(", ".join(run.left_out))}</span>')
     if run.answer:
-        parts.append(f"<details><summary>answer</summary><pre>{_text(run.answer)}</pre></details>")
+        parts.append(f"<details><summary>answer</summary><pre>{html_text(run.answer)}</pre></details>")
     return "".join(parts)
 
 
@@ -169,17 +154,12 @@ def render_junit(report: EvaluationReport) -> str:
     rows = "".join(map(_junit_case, report.cases))
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n'
-        f'<testsuite name="{_text(f"stepline eval, {report.model}")}" {counts}>\n{rows}</testsuite>\n</testsuites>\n'
+        f'<testsuite name="{html_text(f"stepline eval, {report.model}")}" {counts}>\n{rows}</testsuite>\n</testsuites>\n'
     )
 
 
 def _junit_case(result: CaseResult) -> str:
     kind = "error" if result.broken else "failure"
     lines = "\n".join(line for run in result.runs for line in explain_run(run))
-    body = f'<{kind} message="{_text(result.why)}">{_text(lines)}</{kind}>' if not result.ok else ""
-    return f'<testcase classname="evaluation" name="{_text(result.name)}">{body}</testcase>\n'
-
-
-def _text(text: str) -> str:
-    """Return foreign text for a page or an attribute; characters that XML forbids become signs."""
-    return escape(clean(text).encode("utf-8", "replace").decode(), quote=True)
+    body = f'<{kind} message="{html_text(result.why)}">{html_text(lines)}</{kind}>' if not result.ok else ""
+    return f'<testcase classname="evaluation" name="{html_text(result.name)}">{body}</testcase>\n'
